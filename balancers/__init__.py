@@ -1,0 +1,48 @@
+"""Loads -> plan. Names load on first use; see `BALANCERS` for the algorithms by name."""
+
+from typing import TYPE_CHECKING
+
+from packing.lazy import lazy_names
+from packing.registry import Registry
+
+if TYPE_CHECKING:
+    from .base import Balancer as Balancer
+    from .baselines import RoundRobin as RoundRobin
+    from .baselines import StayHome as StayHome
+    from .cost import Linear as Linear
+    from .errors import Infeasible as Infeasible
+    from .errors import InvalidGrid as InvalidGrid
+    from .errors import InvalidPlan as InvalidPlan
+    from .errors import InvalidProblem as InvalidProblem
+    from .grid import Barrier as Barrier
+    from .grid import Counts as Counts
+    from .grid import Grid as Grid
+    from .grid import GridLike as GridLike
+    from .karmarkar_karp import KarmarkarKarp as KarmarkarKarp
+    from .lpt import LPT as LPT
+    from .plan import Assignment as Assignment
+    from .plan import Plan as Plan
+    from .plan import Status as Status
+    from .problem import Problem as Problem
+    from .zigzag import Zigzag as Zigzag
+
+_BALANCERS = {
+    "StayHome": "balancers.baselines:StayHome",
+    "RoundRobin": "balancers.baselines:RoundRobin",
+    "Zigzag": "balancers.zigzag:Zigzag",
+    "LPT": "balancers.lpt:LPT",
+    "KarmarkarKarp": "balancers.karmarkar_karp:KarmarkarKarp",
+}
+_OTHERS = {
+    "Balancer": "balancers.base:Balancer",
+    "Linear": "balancers.cost:Linear",
+    "Problem": "balancers.problem:Problem",
+    **{name: f"balancers.plan:{name}" for name in ("Assignment", "Plan", "Status")},
+    **{name: f"balancers.grid:{name}" for name in ("Barrier", "Counts", "Grid", "GridLike")},
+    **{name: f"balancers.errors:{name}" for name in ("Infeasible", "InvalidGrid", "InvalidPlan", "InvalidProblem")},
+}
+
+BALANCERS: "Registry[Balancer]" = Registry("balancer", "balancers:Balancer", "evenstep.balancers", _BALANCERS)
+
+__all__ = ["BALANCERS", *_BALANCERS, *_OTHERS]  # noqa: PLE0604  (names of the tables above)
+__getattr__, __dir__ = lazy_names(__name__, {**_BALANCERS, **_OTHERS})

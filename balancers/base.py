@@ -1,0 +1,52 @@
+"""The interface of balancers: you write `assign`, the base does the rest."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from packing.algorithm import Algorithm
+from packing.errors import CannotServe
+
+from .grid import Barrier
+from .plan import Assignment, Plan
+from .problem import Problem
+
+__all__ = ["Balancer"]
+
+
+@dataclass(frozen=True)
+class Balancer(Algorithm, ABC):
+    """Decides which pack goes to which cell. Subclasses are frozen dataclasses of plain parameters.
+
+    A plan is a function of the problem and these parameters alone: no clock, no global random state, ties by index.
+    The class attributes say what a subclass claims; `balancers.testing.check_balancer` holds it to them.
+    """
+
+    barriers: ClassVar[frozenset[Barrier]] = frozenset(Barrier)  # it serves problems with these
+    order_free: ClassVar[bool] = False  # permuting the packs of a problem leaves the cost as it is
+    scale_free: ClassVar[bool] = False  # multiplying all loads by an integer leaves the cells as they are
+
+    @abstractmethod
+    def assign(self, problem: Problem) -> Assignment:
+        """Return the cell of every pack, within ``problem.fewest_per_cell`` to ``problem.most_per_cell`` packs per cell."""
+
+    def refusal(self, problem: Problem) -> str | None:
+        """Return why this balancer cannot serve ``problem``, or None if it can. Cheap: nothing is planned here."""
+        if problem.grid.barrier not in self.barriers:
+            served = " and ".join(sorted(barrier.name for barrier in self.barriers))
+            return f"it serves the barrier {served}, not {problem.grid.barrier.name}"
+        return None
+
+    @final
+    def plan(self, problem: Problem) -> Plan:
+        """Plan ``problem`` and verify the answer.
+
+        Raises `CannotServe` before any work if the balancer refuses the problem, `InvalidPlan` if its answer is wrong.
+        """
+        reason = self.refusal(problem)
+        if reason is not None:
+            raise CannotServe(f"{self!r} cannot serve {problem.grid!r}: {reason}.")
+        cell, lower_bound, status = self.assign(problem)
+        return Plan(problem, cell, repr(self), status, lower_bound)

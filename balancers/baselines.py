@@ -1,0 +1,44 @@
+"""What frameworks do today, to measure the others against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .base import Balancer
+from .plan import Assignment, Plan
+from .errors import InvalidPlan
+from .problem import Problem
+
+__all__ = ["RoundRobin", "StayHome"]
+
+
+@dataclass(frozen=True)
+class RoundRobin(Balancer):
+    """Pack i to cell i mod n_cells: a data loader that does not look at loads. O(n). All barriers, all counts."""
+
+    scale_free = True
+
+    def assign(self, problem: Problem) -> Assignment:
+        return Assignment(np.arange(problem.n_packs, dtype=np.int32) % np.int32(problem.grid.n_cells))
+
+
+@dataclass(frozen=True)
+class StayHome(Balancer):
+    """Every pack stays in its home cell: nothing moves. Needs a home that respects the counts. All barriers."""
+
+    scale_free = True
+
+    def refusal(self, problem: Problem) -> str | None:
+        if problem.home is None:
+            return "the packs have no home. Pass Problem(..., home=...)"
+        try:
+            Plan(problem, problem.home, "home")
+        except InvalidPlan as error:
+            return str(error).removesuffix(".")
+        return super().refusal(problem)
+
+    def assign(self, problem: Problem) -> Assignment:
+        assert problem.home is not None, "refused above"
+        return Assignment(problem.home)

@@ -1,0 +1,88 @@
+"""Lower bounds on the cost of any plan. Integers throughout; each says why it holds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from packing.arrays import Int64
+
+from .grid import Barrier
+from .problem import Problem
+
+__all__ = ["lower_bound", "max_of_sums", "sum_of_max"]
+
+
+def lower_bound(problem: Problem) -> int:
+    """Return the best bound known for the barrier of the problem; 0 for no packs."""
+    grid, fewest, most = problem.grid, problem.fewest_per_cell, problem.most_per_cell
+    if problem.n_packs == 0:
+        return 0
+    if grid.barrier is Barrier.STAGE:
+        columns = [np.sort(column)[::-1] for column in problem.by_stage.T]
+        return sum(sum_of_max(column, grid.n_ranks, grid.n_micro_steps, fewest, most) for column in columns)
+    descending = problem.total[problem.heaviest_first]
+    if grid.barrier is Barrier.MICRO_STEP:
+        return sum_of_max(descending, grid.n_ranks, grid.n_micro_steps, fewest, most)
+    steps = grid.n_micro_steps
+    return max_of_sums(descending[::-1], grid.n_ranks, fewest * steps, min(most * steps, problem.n_packs))
+
+
+def max_of_sums(ascending: Int64, n_bins: int, fewest: int, most: int) -> int:
+    """Bound the largest of ``n_bins`` bin sums, each bin holding ``fewest`` to ``most`` of the values.
+
+    * mean: some bin reaches the mean;
+    * pigeonhole: of the (k - 1) n_bins + 1 largest values some bin holds k (Dell'Amico & Martello 1995), and beside
+      them at least fewest - k others;
+    * quantum: every sum is a multiple of the values' greatest common divisor; with a fixed number m of values in each
+      bin it is m x the smallest value plus a multiple of the greatest common divisor of the differences.
+    """
+    n = len(ascending)
+    fewest = max(fewest, n - (n_bins - 1) * most)
+    bound = -(-int(ascending.sum()) // n_bins)
+    prefix = np.concatenate([[0], np.cumsum(ascending)])
+    k = np.arange(1, (n - 1) // n_bins + 2)
+    top = n - ((k - 1) * n_bins + 1)  # where the (k - 1) n_bins + 1 largest begin
+    packs_of_top = prefix[top + k] - prefix[top]
+    bound = max(bound, int((packs_of_top + prefix[np.maximum(fewest - k, 0)]).max()))
+    least = int(ascending[0])
+    if fewest * n_bins == n:
+        step = _common_divisor(ascending - least)
+        return _round_up(bound - fewest * least, step) + fewest * least
+    return _round_up(bound, _common_divisor(ascending))
+
+
+def sum_of_max(descending: Int64, n_ranks: int, n_rows: int, fewest: int, most: int) -> int:
+    """Bound the sum over ``n_rows`` rows of the largest of a row's ``n_ranks`` cells, ``fewest`` to ``most`` values each.
+
+    Of the (j - 1) n_ranks most + 1 largest values at least j rows hold one, so the j-th most expensive row costs at least
+    b_j = that value + the fewest - 1 smallest. Those j rows take in at most their cost n_ranks times over, and at most
+    the j n_ranks most largest values; the other rows share what remains.
+    """
+    n, row = len(descending), n_ranks * most
+    prefix = np.concatenate([[0], np.cumsum(descending)])
+    total = int(prefix[-1])
+    companions = total - int(prefix[n - max(fewest - 1, 0)]) if fewest > 1 else 0
+    best, paid, held = -(-total // n_ranks), 0, 0
+    for j in range(min(n_rows, -(-n // row))):
+        b = int(descending[j * row]) + companions
+        paid += b
+        held = min(int(prefix[min((j + 1) * row, n)]), held + n_ranks * b)
+        best = max(best, paid + -(-max(total - held, 0) // n_ranks))
+    return best
+
+
+def _common_divisor(values: Int64) -> int:
+    """Greatest common divisor of non-negative values; 0 if all are 0. A few vectorised passes, not n divisions in turn."""
+    divisor = int(np.gcd.reduce(values[-64:]))
+    while divisor > 1:
+        rest = values % divisor
+        if not rest.any():
+            return divisor
+        divisor = int(np.gcd(divisor, rest[np.argmax(rest > 0)]))
+    if divisor == 0 and values.any():
+        return int(np.gcd.reduce(values))
+    return divisor
+
+
+def _round_up(value: int, step: int) -> int:
+    return value if step == 0 else -(-value // step) * step

@@ -1,0 +1,107 @@
+"""Where packs go: ranks x micro-steps, where ranks wait, and how many packs a cell takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from packing.arrays import as_int
+
+from .errors import Infeasible, InvalidGrid
+
+__all__ = ["Barrier", "Counts", "Grid", "GridLike"]
+
+
+class Barrier(Enum):
+    """Where ranks wait for each other."""
+
+    STEP = "step"  # once, at the gradient synchronisation: cost = max over ranks of the rank's summed load
+    MICRO_STEP = "micro_step"  # in every micro-step (FSDP, expert parallel): sum over micro-steps of the max over ranks
+    STAGE = "stage"  # in every stage of every micro-step: the same, per stage
+
+
+class Counts(Enum):
+    """How many packs each cell takes."""
+
+    FREE = "free"  # any number
+    EQUAL = "equal"  # all the same; the number of packs must divide
+    WITHIN_ONE = "within_one"  # the mean, rounded down or up
+    PADDED = "padded"  # at most the mean rounded up; places left empty are dummies
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What is the same in every step.
+
+    ``counts`` may also be a pair (fewest, most) of packs per cell. ``stages`` names the columns of the loads.
+    """
+
+    n_ranks: int
+    n_micro_steps: int = 1
+    barrier: Barrier = Barrier.STEP
+    counts: Counts | tuple[int, int] = Counts.FREE
+    stages: tuple[str, ...] = ("load",)
+
+    def __post_init__(self) -> None:
+        for name in ("n_ranks", "n_micro_steps"):
+            # cells are numbered in int32
+            object.__setattr__(self, name, as_int(name, getattr(self, name), InvalidGrid, least=1, most=2**31 - 1))
+        if self.n_cells > 2**31 - 1:
+            raise InvalidGrid(f"n_ranks x n_micro_steps must be below 2**31; got {self.n_ranks} x {self.n_micro_steps}.")
+        if not isinstance(self.barrier, Barrier):
+            raise InvalidGrid(f"barrier must be a member of Barrier; got {self.barrier!r}.")
+        if not isinstance(self.counts, Counts):
+            object.__setattr__(self, "counts", _checked_range(self.counts))
+        stages = tuple(self.stages) if not isinstance(self.stages, str) else (self.stages,)
+        if not stages or len(set(stages)) < len(stages) or not all(isinstance(stage, str) for stage in stages):
+            raise InvalidGrid(f"stages must be one or more different names; got {self.stages!r}.")
+        object.__setattr__(self, "stages", stages)
+
+    @classmethod
+    def of(cls, grid: GridLike) -> Grid:
+        """Return ``grid`` itself, or ``Grid(grid)`` for a number of ranks."""
+        return grid if isinstance(grid, cls) else cls(grid)  # type: ignore[arg-type]
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells: ranks x micro-steps. Cell = micro-step x n_ranks + rank."""
+        return self.n_ranks * self.n_micro_steps
+
+    def counts_for(self, n_packs: int) -> tuple[int, int]:
+        """Return the fewest and the most packs a cell may hold; `Infeasible` if ``n_packs`` cannot be spread so."""
+        fewest, most = divmod(n_packs, self.n_cells)[0], -(-n_packs // self.n_cells)
+        cells = f"{self.n_ranks} x {self.n_micro_steps} cells"
+        match self.counts:
+            case Counts.FREE:
+                return 0, n_packs
+            case Counts.WITHIN_ONE:
+                return fewest, most
+            case Counts.PADDED:
+                return 0, most
+            case Counts.EQUAL:
+                if fewest < most:
+                    raise Infeasible(
+                        f"equal counts need n_packs divisible by n_ranks x n_micro_steps; {n_packs} packs, {cells}. Use "
+                        f"Counts.WITHIN_ONE, or Counts.PADDED for {most * self.n_cells - n_packs} empty places."
+                    )
+                return fewest, most
+            case low, high:
+                if not low * self.n_cells <= n_packs <= high * self.n_cells:
+                    raise Infeasible(
+                        f"{n_packs} packs do not fit in {cells} of {low} to {high} packs each: these hold "
+                        f"{low * self.n_cells} to {high * self.n_cells}. Widen counts."
+                    )
+                return low, min(high, n_packs)
+
+
+GridLike: TypeAlias = Grid | int
+
+
+def _checked_range(counts: tuple[int, int]) -> tuple[int, int]:
+    try:
+        low, high = counts
+    except (TypeError, ValueError):
+        raise InvalidGrid(f"counts must be a member of Counts or a pair (fewest, most); got {counts!r}.") from None
+    low = as_int("counts[0]", low, InvalidGrid, least=0)
+    return low, as_int("counts[1]", high, InvalidGrid, least=low)

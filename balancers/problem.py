@@ -1,0 +1,166 @@
+"""One balancing problem: the loads of the packs and where they are. The only validation of loads in the package."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from packing.arrays import SUM_LIMIT, Int32, Int64, as_int64, descending_order, read_only
+
+from .errors import InvalidProblem
+from .grid import Grid, GridLike
+
+__all__ = ["Problem"]
+
+REMEDY = "Loads are whole numbers >= 0 whose sum is below 2**62; Problem.from_floats scales others."
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Problem:
+    """Packs to be spread over the cells of a grid; all arrays are checked, read-only copies.
+
+    ``loads``: (n_packs,) or (n_packs, n_stages), what each pack costs, integers >= 0.
+    ``home``: (n_packs,) the cell that holds each pack now; None: nothing has a home, so nothing moves.
+    ``n_bytes``: (n_packs,) what moving each pack costs.
+    ``unit``: one integer of load in the caller's unit. ``rounding``: the most that scaling changed any load, in that
+    unit (0 where exact).
+    """
+
+    loads: Int64
+    grid: Grid
+    home: Int32 | None = None
+    n_bytes: Int64 | None = None
+    unit: Fraction = Fraction(1)
+    rounding: float = 0.0
+    fewest_per_cell: int = field(init=False)
+    most_per_cell: int = field(init=False)
+
+    def __init__(
+        self,
+        loads: ArrayLike,
+        grid: GridLike,
+        home: ArrayLike | None = None,
+        n_bytes: ArrayLike | None = None,
+        unit: Fraction = Fraction(1),
+        rounding: float = 0.0,
+    ) -> None:
+        """``grid`` may be a number of ranks. Raises `InvalidProblem`, `InvalidGrid` or `Infeasible` (counts)."""
+        grid = Grid.of(grid)
+        checked = as_int64("loads", loads, InvalidProblem, remedy=REMEDY, ndim=(1, 2), columns=grid.stages)
+        if checked.ndim == 2 and checked.shape[1] != len(grid.stages):
+            raise InvalidProblem(
+                f"loads must have one column per stage; {checked.shape[1]} columns, stages {grid.stages}. "
+                f"Name them in Grid(stages=...)."
+            )
+        if checked.ndim == 1 and len(grid.stages) > 1:
+            raise InvalidProblem(f"loads must have one column per stage {grid.stages}; got shape {checked.shape}.")
+        set_ = object.__setattr__
+        set_(self, "loads", checked)
+        set_(self, "grid", grid)
+        set_(self, "home", None if home is None else self._checked_home(home))
+        set_(self, "n_bytes", None if n_bytes is None else self._checked_bytes(n_bytes))
+        set_(self, "unit", Fraction(unit))
+        set_(self, "rounding", rounding)
+        fewest, most = grid.counts_for(len(checked))
+        set_(self, "fewest_per_cell", fewest)
+        set_(self, "most_per_cell", most)
+
+    @classmethod
+    def from_floats(
+        cls, loads: ArrayLike, grid: GridLike, home: ArrayLike | None = None, n_bytes: ArrayLike | None = None
+    ) -> Problem:
+        """Return the problem of float loads, scaled by a power of ten so that decimals stay exact where they can.
+
+        ``problem.unit`` is the scale, ``problem.rounding`` the largest change it made. NaN, infinite and negative loads
+        are refused with their index.
+        """
+        try:
+            values = np.array(loads, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidProblem(f"loads must be numbers; {error}.") from error
+        bad = ~np.isfinite(values) | (values < 0)
+        if bad.any():
+            where = tuple(int(i) for i in np.argwhere(bad)[0])
+            raise InvalidProblem(f"loads must be finite and >= 0; loads{list(where)} = {values[where]}.")
+        scaled, unit = _scale(values)
+        rounding = max(
+            (abs(float(Fraction(float(v)) - int(s) * unit)) for v, s in zip(values.flat, scaled.flat, strict=True))
+            if not np.array_equal(scaled * float(unit), values)
+            else (0.0,),
+            default=0.0,
+        )
+        return cls(scaled, grid, home, n_bytes, unit, rounding)
+
+    @property
+    def n_packs(self) -> int:
+        """Number of packs."""
+        return len(self.loads)
+
+    @cached_property
+    def total(self) -> Int64:
+        """Load of each pack summed over stages, (n_packs,)."""
+        return self.loads if self.loads.ndim == 1 else read_only(self.loads.sum(axis=1))
+
+    @cached_property
+    def by_stage(self) -> Int64:
+        """Loads with one column per stage, (n_packs, n_stages)."""
+        return self.loads.reshape(self.n_packs, len(self.grid.stages))
+
+    @cached_property
+    def heaviest_first(self) -> Int64:
+        """Pack indices by falling total load, equal ones by index, (n_packs,)."""
+        return read_only(descending_order(self.total))
+
+    @cached_property
+    def lower_bound(self) -> int:
+        """A proven lower bound on the cost of every plan; see `bounds`."""
+        from .bounds import lower_bound
+
+        return lower_bound(self)
+
+    def __repr__(self) -> str:
+        shown = self.loads.tolist() if self.loads.size <= 64 else f"<{self.loads.shape} of sum {int(self.total.sum())}>"
+        rest = "".join(
+            f", {name}={array.tolist() if array.size <= 64 else array}"
+            for name, array in (("home", self.home), ("n_bytes", self.n_bytes))
+            if array is not None
+        )
+        return f"Problem({shown}, {self.grid}{rest})"
+
+    def _checked_home(self, home: ArrayLike) -> Int32:
+        remedy = "A home is a cell: micro-step x n_ranks + rank."
+        cells = as_int64("home", home, InvalidProblem, remedy=remedy, most=self.grid.n_cells - 1)
+        self._check_length("home", cells)
+        return read_only(cells.astype(np.int32))
+
+    def _checked_bytes(self, n_bytes: ArrayLike) -> Int64:
+        checked = as_int64("n_bytes", n_bytes, InvalidProblem, remedy="Sizes are bytes, whole numbers >= 0.")
+        self._check_length("n_bytes", checked)
+        return checked
+
+    def _check_length(self, name: str, array: Int64) -> None:
+        if len(array) != self.n_packs:
+            raise InvalidProblem(f"{name} must have one value per pack; {len(array)} for {self.n_packs} packs.")
+
+
+def _scale(values: NDArray[np.float64]) -> tuple[Int64, Fraction]:
+    """Return integers and the unit that turns them back, exactly where some power of ten does."""
+    total = math.fsum(values.flat)
+    for digits in range(18):
+        factor = 10.0**digits
+        if total * factor >= 2.0**53:
+            break  # beyond it, floats are no longer exact integers
+        scaled = np.rint(values * factor)
+        if np.array_equal(scaled / factor, values):
+            return scaled.astype(np.int64), Fraction(1, 10**digits)
+    if total < SUM_LIMIT and np.array_equal(np.rint(values), values):
+        return values.astype(np.int64), Fraction(1)
+    digits = 0 if total == 0 else math.floor(52 * math.log10(2) - math.log10(total))
+    unit = Fraction(1, 10**digits) if digits >= 0 else Fraction(10**-digits)
+    scaled = np.array([round(Fraction(value) / unit) for value in values.flat], dtype=np.int64)
+    return scaled.reshape(values.shape), unit

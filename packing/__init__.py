@@ -1,0 +1,70 @@
+"""Samples -> packs. Names load on first use; see `PACKERS` for the algorithms by name."""
+
+from typing import TYPE_CHECKING
+
+from .lazy import lazy_names
+from .registry import Registry
+
+if TYPE_CHECKING:
+    from .base import Packer as Packer
+    from .baselines import Padded as Padded
+    from .best_fit import BestFit as BestFit
+    from .best_fit import BestFitDecreasing as BestFitDecreasing
+    from .errors import CannotCut as CannotCut
+    from .errors import CannotServe as CannotServe
+    from .errors import EvenstepError as EvenstepError
+    from .errors import InvalidGroups as InvalidGroups
+    from .errors import InvalidLimits as InvalidLimits
+    from .errors import InvalidName as InvalidName
+    from .errors import InvalidParameter as InvalidParameter
+    from .errors import InvalidSamples as InvalidSamples
+    from .errors import MissingExtra as MissingExtra
+    from .errors import Oversized as Oversized
+    from .first_fit import FirstFit as FirstFit
+    from .first_fit import FirstFitDecreasing as FirstFitDecreasing
+    from .next_fit import NextFit as NextFit
+    from .packs import Packing as Packing
+    from .policies import LeftOver as LeftOver
+    from .policies import LeftOverRow as LeftOverRow
+    from .policies import Pieces as Pieces
+    from .policies import Reason as Reason
+    from .samples import Limits as Limits
+    from .samples import LimitsLike as LimitsLike
+    from .samples import Oversize as Oversize
+    from .samples import Samples as Samples
+    from .samples import SamplesLike as SamplesLike
+
+_PACKERS = {
+    "NextFit": "packing.next_fit:NextFit",
+    "FirstFit": "packing.first_fit:FirstFit",
+    "FirstFitDecreasing": "packing.first_fit:FirstFitDecreasing",
+    "BestFit": "packing.best_fit:BestFit",
+    "BestFitDecreasing": "packing.best_fit:BestFitDecreasing",
+    "Padded": "packing.baselines:Padded",
+}
+_OTHERS = {
+    "Packer": "packing.base:Packer",
+    "Packing": "packing.packs:Packing",
+    **{name: f"packing.policies:{name}" for name in ("LeftOver", "LeftOverRow", "Pieces", "Reason")},
+    **{name: f"packing.samples:{name}" for name in ("Limits", "LimitsLike", "Oversize", "Samples", "SamplesLike")},
+    **{
+        name: f"packing.errors:{name}"
+        for name in (
+            "CannotCut",
+            "CannotServe",
+            "EvenstepError",
+            "InvalidGroups",
+            "InvalidLimits",
+            "InvalidName",
+            "InvalidParameter",
+            "InvalidSamples",
+            "MissingExtra",
+            "Oversized",
+        )
+    },
+}
+
+PACKERS: "Registry[Packer]" = Registry("packer", "packing:Packer", "evenstep.packers", _PACKERS)
+
+__all__ = ["PACKERS", *_PACKERS, *_OTHERS]  # noqa: PLE0604  (names of the tables above)
+__getattr__, __dir__ = lazy_names(__name__, {**_PACKERS, **_OTHERS})

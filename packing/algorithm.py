@@ -1,0 +1,34 @@
+"""What a packer or a balancer may be made of: plain values, so that its repr is its identity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from .errors import InvalidParameter
+
+__all__ = ["Algorithm"]
+
+PLAIN = (int, float, str, bool, type(None))
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """Base of packers and balancers: a frozen dataclass of plain values, other algorithms, and tuples of these.
+
+    Two algorithms are equal when their texts are, and a text can travel on a command line, in a table or to another
+    rank. Hence nothing with an identity of its own (arrays, functions, random generators) may be a parameter.
+    """
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if not _is_plain(getattr(self, field.name)):
+                raise InvalidParameter(
+                    f"{type(self).__name__}.{field.name} must be an int, float, str, bool, None, an algorithm or a "
+                    f"tuple of these; got {getattr(self, field.name)!r}."
+                )
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return type(value) in PLAIN or isinstance(value, Algorithm)

@@ -1,0 +1,128 @@
+"""Turning what callers hand over into checked, read-only int64 arrays: the one place where numbers are validated."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import EvenstepError
+
+__all__ = ["SUM_LIMIT", "Int32", "Int64", "as_int", "as_int64", "descending_order", "read_only"]
+
+Int64: TypeAlias = NDArray[np.int64]
+Int32: TypeAlias = NDArray[np.int32]
+A = TypeVar("A", bound=np.ndarray)
+Error: TypeAlias = Callable[[str], EvenstepError]
+
+SUM_LIMIT = 2**62  # sums stay below it, so that adding or subtracting two of them never leaves int64
+
+
+def as_int(name: str, value: object, error: Error, *, least: int, most: int = SUM_LIMIT - 1) -> int:
+    """Return ``value`` as an int in [least, most]; bools, floats and texts are refused."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+        raise error(f"{name} must be an integer; got {value!r} ({type(value).__name__}).")
+    if not least <= int(value) <= most:
+        raise error(f"{name} must be in [{least}, {most}]; got {int(value)}.")
+    return int(value)
+
+
+def as_int64(
+    name: str,
+    values: ArrayLike,
+    error: Error,
+    *,
+    remedy: str,
+    ndim: Sequence[int] = (1,),
+    least: int = 0,
+    most: int = SUM_LIMIT - 1,
+    columns: Sequence[str] = (),
+) -> Int64:
+    """Return ``values`` as a read-only C-contiguous int64 copy whose column sums are below 2**62.
+
+    ``error`` makes the exception from its text, ``remedy`` ends that text, ``columns`` names the columns of a
+    two-dimensional array.
+    """
+    array = _as_array(name, values, error)
+    if array.ndim not in ndim:
+        wanted = " or ".join(f"{n}-dimensional" for n in ndim)
+        raise error(f"{name} must be {wanted}; got shape {array.shape}.")
+    if array.size == 0:
+        array = array.astype(np.int64)
+    if array.dtype.kind == "f":
+        _refuse_floats(name, array, error, remedy, columns)
+    if array.dtype == object:
+        _refuse_odd_objects(name, array, error, remedy, columns)
+    if array.dtype.kind not in "iuO":
+        raise error(f"{name} must be integers; got dtype {array.dtype}. {remedy}")
+    for bad, limit in ((array < least, f">= {least}"), (array > most, f"<= {most}")):
+        if bad.any():
+            raise error(f"{name} must be {limit}; {_place(name, array, bad, columns)}. {remedy}")
+    result = np.array(array, dtype=np.int64, order="C")
+    _check_sums(name, result, error, remedy)
+    return read_only(result)
+
+
+def read_only(array: A) -> A:
+    """Return ``array`` itself, made read-only."""
+    array.flags.writeable = False
+    return array
+
+
+def descending_order(values: Int64) -> Int64:
+    """Return the indices of non-negative ``values`` from largest to smallest, equal ones by index.
+
+    The order is the same on every CPU: where value and index fit together in 63 bits they are sorted as one integer
+    (no ties, so numpy's fastest sort is safe), else by a stable sort.
+    """
+    n = len(values)
+    index_bits = max(n - 1, 0).bit_length()
+    largest = int(values.max(initial=0))
+    if largest.bit_length() + index_bits > 63:
+        return np.argsort(-values, kind="stable").astype(np.int64)
+    keys = (largest - values) << index_bits
+    keys += np.arange(n)
+    keys.sort()
+    keys &= (1 << index_bits) - 1
+    return keys
+
+
+def _as_array(name: str, values: ArrayLike, error: Error) -> NDArray[np.generic]:
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError, OverflowError) as problem:  # ragged lists and the like
+        raise error(f"{name} must be a rectangular array of integers; {problem}.") from problem
+
+
+def _refuse_floats(name: str, array: NDArray[np.generic], error: Error, remedy: str, columns: Sequence[str]) -> None:
+    odd = ~np.isfinite(array)  # type: ignore[call-overload]
+    if odd.any():
+        raise error(f"{name} must be finite; {_place(name, array, odd, columns)}. {remedy}")
+    raise error(f"{name} must be integers; got dtype {array.dtype}. {remedy}")
+
+
+def _refuse_odd_objects(
+    name: str, array: NDArray[np.generic], error: Error, remedy: str, columns: Sequence[str]
+) -> None:
+    odd = np.array([isinstance(x, bool) or not isinstance(x, numbers.Integral) for x in array.flat], dtype=bool)
+    odd = odd.reshape(array.shape)
+    if odd.any():
+        raise error(f"{name} must be integers; {_place(name, array, odd, columns)}. {remedy}")
+
+
+def _check_sums(name: str, array: Int64, error: Error, remedy: str) -> None:
+    largest = int(array.max(initial=0))
+    if largest * array.size < SUM_LIMIT:
+        return
+    total = sum(int(value) for value in array.flat)
+    if total >= SUM_LIMIT:
+        raise error(f"the sum of {name} must be below 2**62; it is {total}. {remedy}")
+
+
+def _place(name: str, array: NDArray[np.generic], bad: NDArray[np.bool_], columns: Sequence[str]) -> str:
+    where = tuple(int(i) for i in np.argwhere(bad)[0])
+    column = f' ("{columns[where[1]]}")' if len(where) == 2 and where[1] < len(columns) else ""
+    return f"{name}[{', '.join(map(str, where))}]{column} = {array[where]}"

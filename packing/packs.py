@@ -1,0 +1,96 @@
+"""The result of packing: which samples meet in which pack, and what is in none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from .arrays import Int32, Int64, read_only
+from .policies import LeftOver
+from .samples import Limits, Samples
+
+__all__ = ["Packing"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Packing:
+    """Packs of whole samples (or pieces, where a policy cut them), as compressed rows.
+
+    Pack p holds the pieces ``offsets[p] : offsets[p + 1]``; piece i is sample ``sample[i]``, of it the tokens
+    ``start[i] : stop[i]`` where something was cut (else both are None and every piece is a whole sample).
+    ``slots``: (n_packs,) tokens paid for: the capacity, or more for an isolated oversize sample.
+    """
+
+    samples: Samples
+    limits: Limits
+    offsets: Int64
+    sample: Int64
+    start: Int64 | None
+    stop: Int64 | None
+    slots: Int64
+    left_over: LeftOver
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def n_packs(self) -> int:
+        """Number of packs."""
+        return len(self)
+
+    def __getitem__(self, pack: int) -> Int64:
+        """Return the samples of one pack, (n,), in their order inside the pack."""
+        if not -len(self) <= pack < len(self):
+            raise IndexError(f"pack {pack} of {len(self)}")
+        pack %= len(self)
+        return self.sample[self.offsets[pack] : self.offsets[pack + 1]]
+
+    def __repr__(self) -> str:
+        return f"Packing({len(self)} packs, fill {self.fill:.4f}, {len(self.left_over)} samples left over)"
+
+    @cached_property
+    def piece_tokens(self) -> Int64:
+        """Tokens of each piece, (n_pieces,), without alignment padding."""
+        if self.start is None or self.stop is None:
+            return read_only(self.samples.tokens[self.sample])
+        return read_only(self.stop - self.start)
+
+    @cached_property
+    def tokens(self) -> Int64:
+        """Real tokens of each pack, (n_packs,)."""
+        return read_only(self._per_pack(self.piece_tokens))
+
+    @property
+    def fill(self) -> float:
+        """Real tokens / tokens paid for; 0.0 where nothing is paid for."""
+        paid = int(self.slots.sum())
+        return int(self.tokens.sum()) / paid if paid else 0.0
+
+    @cached_property
+    def pack_of_sample(self) -> Int32:
+        """Pack of each sample, (n_samples,): -1 for one in no pack, the pack of its last piece for one that was cut."""
+        pack_of = np.full(len(self.samples), -1, dtype=np.int32)
+        pack_of[self.sample] = np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.offsets))
+        return read_only(pack_of)
+
+    def sums(self) -> dict[str, Int64]:
+        """Return what each pack holds, (n_packs,) each: "packs" (1), "samples" (its pieces), "tokens", "tokens_squared"
+        (the sum of squared piece lengths: attention), and one per column of the samples."""
+        lengths = self.piece_tokens
+        sums = {
+            "packs": np.ones(len(self), dtype=np.int64),
+            "samples": np.diff(self.offsets),
+            "tokens": self.tokens,
+            "tokens_squared": self._per_pack(lengths * lengths),
+        }
+        for name, amounts in self.samples.columns.items():
+            sums[name] = self._per_pack(amounts[self.sample])
+        return sums
+
+    def _per_pack(self, amounts: Int64) -> Int64:
+        """Sum ``amounts``, one per piece, over each pack. No pack is empty, so reduceat is safe."""
+        if not len(self):
+            return np.zeros(0, dtype=np.int64)
+        return np.add.reduceat(amounts, self.offsets[:-1])

@@ -1,0 +1,169 @@
+"""From samples to the pieces that a packer sees: alignment, oversize and empty samples. All that is lost is listed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .arrays import Int64, read_only
+from .errors import CannotCut, InvalidLimits, Oversized
+from .samples import Limits, Oversize, Samples
+
+__all__ = ["Cut", "LeftOver", "LeftOverRow", "Pieces", "Reason", "cut"]
+
+
+class Reason(Enum):
+    """Why tokens of a sample are in no pack."""
+
+    EMPTY = 0  # the sample has no tokens
+    DROPPED = 1  # it fits in no pack, and ``Oversize.DROP`` was asked for
+    TRUNCATED = 2  # its tokens behind the capacity, under ``Oversize.TRUNCATE``
+
+
+class LeftOverRow(NamedTuple):
+    """One sample of which something is in no pack."""
+
+    sample: int
+    tokens: int  # how many of its tokens are lost
+    reason: Reason
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOver:
+    """All that is in no pack: ``sample``, ``tokens`` lost and ``reason`` (values of `Reason`), (n,) each, by sample."""
+
+    sample: Int64
+    tokens: Int64
+    reason: NDArray[np.int8]
+
+    def __len__(self) -> int:
+        return len(self.sample)
+
+    def __iter__(self) -> Iterator[LeftOverRow]:
+        for sample, tokens, reason in zip(self.sample, self.tokens, self.reason, strict=True):
+            yield LeftOverRow(int(sample), int(tokens), Reason(int(reason)))
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """What a packer sees, policies applied: every piece fits in a pack of its own.
+
+    ``sizes``: (n_pieces, k) and ``caps``: (k,), one column per hard limit; column 0 is aligned tokens, then each
+    budget, then the number of samples if that is limited. ``call`` numbers the calls of a stream, for seeding.
+    """
+
+    sizes: Int64
+    caps: Int64
+    call: int = 0
+
+
+class Cut(NamedTuple):
+    """The pieces of samples, in sample order; the arrays are parallel to each other."""
+
+    sample: Int64
+    start: Int64 | None  # first token of the piece in its sample, and the one behind its last; None: nothing was cut
+    stop: Int64 | None
+    sizes: Int64  # (n_pieces, k)
+    caps: Int64  # (k,)
+    alone: NDArray[np.bool_]  # pieces above a limit, which get a pack of their own
+    left_over: LeftOver
+
+
+def cut(samples: Samples, limits: Limits) -> Cut:
+    """Apply the policies of ``limits`` to ``samples``.
+
+    Raises `Oversized` or `CannotCut` for the first sample that the policy does not admit, `InvalidLimits` for a budget
+    on a column that the samples lack.
+    """
+    sizes, caps, names = _sizes(samples, limits)
+    empty = samples.tokens == 0
+    over = (sizes > caps).any(axis=1) & ~empty
+    if over.any():
+        if limits.oversize is Oversize.ERROR:
+            _raise_oversized(sizes, caps, names, over)
+        if limits.oversize in (Oversize.TRUNCATE, Oversize.SPLIT):
+            return _cut_tokens(samples, limits, caps, over, empty)
+    gone = empty | over if limits.oversize is Oversize.DROP else empty
+    left_over = _left_over(gone, samples.tokens, np.where(empty, Reason.EMPTY.value, Reason.DROPPED.value))
+    if not len(left_over):
+        return Cut(np.arange(len(samples)), None, None, sizes, caps, over, left_over)
+    kept = np.flatnonzero(~gone)
+    return Cut(kept, None, None, sizes[kept], caps, over[kept], left_over)
+
+
+def _sizes(samples: Samples, limits: Limits) -> tuple[Int64, Int64, list[str]]:
+    """Return sizes (n, k), caps (k,) and the name of each of the k limits."""
+    tokens = samples.tokens
+    if limits.align > 1:
+        tokens = -(-tokens // limits.align) * limits.align
+    columns, caps, names = [tokens], [limits.capacity], ["tokens"]
+    for name, most in limits.budgets:
+        if name not in samples.columns:
+            known = ", ".join(samples.columns) or "none"
+            raise InvalidLimits(f'there is a budget for "{name}", but the samples have no such column (they have {known}).')
+        columns.append(samples.columns[name])
+        caps.append(most)
+        names.append(name)
+    if limits.max_samples is not None:
+        columns.append(np.ones_like(tokens))
+        caps.append(limits.max_samples)
+        names.append("samples")
+    sizes = np.ascontiguousarray(tokens[:, None]) if len(columns) == 1 else np.stack(columns, axis=1)
+    return sizes, np.array(caps, dtype=np.int64), names
+
+
+def _cut_tokens(samples: Samples, limits: Limits, caps: Int64, over: NDArray[np.bool_], empty: NDArray[np.bool_]) -> Cut:
+    """Truncate or split the samples marked ``over``; only samples without other amounts can be cut."""
+    for name, amounts in samples.columns.items():
+        bad = over & (amounts > 0)
+        if bad.any():
+            i = int(np.argmax(bad))
+            raise CannotCut(
+                f"sample {i} ({samples.tokens[i]} tokens, limit {limits.capacity}) carries {amounts[i]} {name}, whose "
+                f"place in it is unknown, so it cannot be cut. Use Oversize.DROP or Oversize.ISOLATE."
+            )
+    longest = limits.capacity // limits.align * limits.align  # of a piece
+    n_pieces = np.where(over, -(-samples.tokens // longest), 1)
+    if limits.oversize is Oversize.TRUNCATE:
+        n_pieces[over] = 1
+    n_pieces[empty] = 0
+    sample = np.repeat(np.arange(len(samples)), n_pieces)
+    first = np.cumsum(n_pieces) - n_pieces
+    start = (np.arange(len(sample)) - first[sample]) * longest
+    stop = np.where(over[sample], np.minimum(start + longest, samples.tokens[sample]), samples.tokens[sample])
+    sizes = np.zeros((len(sample), len(caps)), dtype=np.int64)
+    sizes[:, 0] = -(-(stop - start) // limits.align) * limits.align
+    for k, (name, _) in enumerate(limits.budgets, start=1):
+        sizes[:, k] = samples.columns[name][sample]
+    if limits.max_samples is not None:
+        sizes[:, -1] = 1
+    lost = samples.tokens.copy()
+    np.subtract.at(lost, sample, stop - start)
+    reason = np.where(empty, Reason.EMPTY.value, Reason.TRUNCATED.value)
+    left_over = _left_over(empty | (lost > 0), lost, reason)
+    return Cut(sample, start, stop, sizes, caps, np.zeros(len(sample), bool), left_over)
+
+
+def _left_over(gone: NDArray[np.bool_], lost: Int64, reason: Int64) -> LeftOver:
+    """Return the samples marked ``gone``, each with its tokens ``lost`` and its ``reason``; (n_samples,) arrays."""
+    which = np.flatnonzero(gone)
+    return LeftOver(read_only(which), read_only(lost[which]), read_only(reason[which].astype(np.int8)))
+
+
+def _raise_oversized(sizes: Int64, caps: Int64, names: list[str], over: NDArray[np.bool_]) -> None:
+    i = int(np.argmax(over))
+    k = int(np.argmax(sizes[i] > caps))
+    amount, limit, resource = int(sizes[i, k]), int(caps[k]), names[k]
+    raise Oversized(
+        f"every sample must fit in a pack; sample {i} takes {amount} {resource}, the limit is {limit} "
+        f"({int(over.sum())} such samples). Set Limits(oversize=...) to DROP, TRUNCATE, SPLIT or ISOLATE.",
+        i,
+        resource,
+        amount,
+        limit,
+    )

@@ -1,0 +1,119 @@
+"""What goes into packs: samples with their lengths, and the limits of a pack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .arrays import Int64, as_int, as_int64
+from .errors import InvalidLimits, InvalidSamples
+
+__all__ = ["Limits", "LimitsLike", "Oversize", "Samples", "SamplesLike"]
+
+
+class Oversize(Enum):
+    """What happens to a sample that fits in no pack. Whatever is lost is listed in `Packing.left_over`."""
+
+    ERROR = "error"  # raise `Oversized`, naming the first such sample
+    DROP = "drop"  # leave the sample out
+    TRUNCATE = "truncate"  # keep its first ``capacity`` tokens
+    SPLIT = "split"  # cut it into pieces of ``capacity`` tokens
+    ISOLATE = "isolate"  # give it a pack of its own, larger than the others
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Lengths of training examples, checked once; the arrays are read-only copies.
+
+    ``tokens``: (n_samples,) all tokens of each sample, >= 0.
+    ``columns``: further amounts per sample by name, (n_samples,) each, >= 0: "image_tokens", "images", "supervised".
+    """
+
+    tokens: Int64
+    columns: Mapping[str, Int64] = field(default_factory=dict)
+
+    def __init__(self, tokens: ArrayLike, columns: Mapping[str, ArrayLike] | None = None) -> None:
+        remedy = "Lengths are counts: whole numbers >= 0 whose sum is below 2**62."
+        checked = as_int64("tokens", tokens, InvalidSamples, remedy=remedy)
+        named: dict[str, Int64] = {}
+        for name, values in (columns or {}).items():
+            if not name or name == "tokens":
+                raise InvalidSamples(f'a column cannot be called "{name}"; tokens are the first argument.')
+            named[name] = as_int64(name, values, InvalidSamples, remedy=remedy)
+            if len(named[name]) != len(checked):
+                raise InvalidSamples(f"{name} must have one value per sample; {len(named[name])} for {len(checked)}.")
+        _check_image_tokens(checked, named)
+        object.__setattr__(self, "tokens", checked)
+        object.__setattr__(self, "columns", MappingProxyType(named))
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __repr__(self) -> str:
+        names = "".join(f", {name}" for name in self.columns)
+        return f"Samples({len(self)} samples, {int(self.tokens.sum())} tokens{names})"
+
+    @classmethod
+    def of(cls, samples: SamplesLike) -> Samples:
+        """Return ``samples`` itself, or ``Samples(samples)`` for an array of lengths."""
+        return samples if isinstance(samples, cls) else cls(samples)  # type: ignore[arg-type]
+
+
+SamplesLike: TypeAlias = Samples | ArrayLike
+
+
+def _check_image_tokens(tokens: Int64, columns: Mapping[str, Int64]) -> None:
+    images = columns.get("image_tokens")
+    if images is not None and np.any(images > tokens):
+        i = int(np.argmax(images > tokens))
+        raise InvalidSamples(
+            f"image_tokens must be <= tokens; sample {i} has {images[i]} of {tokens[i]}. Tokens count text and images."
+        )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a pack may hold: the same in every call.
+
+    ``capacity``: tokens per pack. ``budgets``: pairs (column, most per pack). ``max_samples``: most samples per pack.
+    ``align``: every sample takes up a multiple of this many tokens. ``oversize``: for samples that fit in no pack.
+    """
+
+    capacity: int
+    budgets: tuple[tuple[str, int], ...] = ()
+    max_samples: int | None = None
+    align: int = 1
+    oversize: Oversize = Oversize.ERROR
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "capacity", as_int("capacity", self.capacity, InvalidLimits, least=1))
+        object.__setattr__(self, "align", as_int("align", self.align, InvalidLimits, least=1))
+        if self.align > self.capacity:
+            raise InvalidLimits(f"align must be <= capacity; got {self.align} > {self.capacity}.")
+        if self.max_samples is not None:
+            object.__setattr__(
+                self, "max_samples", as_int("max_samples", self.max_samples, InvalidLimits, least=1)
+            )
+        budgets = tuple(
+            (str(name), as_int(f'budget "{name}"', most, InvalidLimits, least=0)) for name, most in self.budgets
+        )
+        names = [name for name, _ in budgets]
+        if len(set(names)) < len(names) or "tokens" in names:
+            raise InvalidLimits(f"budgets must name each column once, and not tokens (the capacity); got {names}.")
+        object.__setattr__(self, "budgets", budgets)
+        if not isinstance(self.oversize, Oversize):
+            raise InvalidLimits(f"oversize must be a member of Oversize; got {self.oversize!r}.")
+
+    @classmethod
+    def of(cls, limits: LimitsLike) -> Limits:
+        """Return ``limits`` itself, or ``Limits(limits)`` for an int."""
+        return limits if isinstance(limits, cls) else cls(limits)  # type: ignore[arg-type]
+
+
+LimitsLike: TypeAlias = Limits | int
