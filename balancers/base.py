@@ -30,7 +30,7 @@ class Balancer(Algorithm, ABC):
 
     @abstractmethod
     def assign(self, problem: Problem) -> Assignment:
-        """Return the cell of every pack, within ``problem.fewest_per_cell`` to ``problem.most_per_cell`` packs per cell."""
+        """Return the cell of every pack; a cell takes ``fewest_per_cell`` to ``most_per_cell`` of the problem."""
 
     def refusal(self, problem: Problem) -> str | None:
         """Return why this balancer cannot serve ``problem``, or None if it can. Cheap: nothing is planned here."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .base import Balancer
-from .plan import Assignment, Plan
 from .errors import InvalidPlan
+from .plan import Assignment, Plan
 from .problem import Problem
 
 __all__ = ["RoundRobin", "StayHome"]

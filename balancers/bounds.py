@@ -52,10 +52,10 @@ def max_of_sums(ascending: Int64, n_bins: int, fewest: int, most: int) -> int:
 
 
 def sum_of_max(descending: Int64, n_ranks: int, n_rows: int, fewest: int, most: int) -> int:
-    """Bound the sum over ``n_rows`` rows of the largest of a row's ``n_ranks`` cells, ``fewest`` to ``most`` values each.
+    """Bound the sum over ``n_rows`` rows of the largest of a row's ``n_ranks`` cells of ``fewest`` to ``most`` values.
 
-    Of the (j - 1) n_ranks most + 1 largest values at least j rows hold one, so the j-th most expensive row costs at least
-    b_j = that value + the fewest - 1 smallest. Those j rows take in at most their cost n_ranks times over, and at most
+    Of the (j - 1) n_ranks most + 1 largest values at least j rows hold one, so the j-th most expensive row costs at
+    least b_j = that value + the fewest - 1 smallest. Those j rows take in at most n_ranks times their cost, and at most
     the j n_ranks most largest values; the other rows share what remains.
     """
     n, row = len(descending), n_ranks * most
@@ -72,7 +72,7 @@ def sum_of_max(descending: Int64, n_ranks: int, n_rows: int, fewest: int, most: 
 
 
 def _common_divisor(values: Int64) -> int:
-    """Greatest common divisor of non-negative values; 0 if all are 0. A few vectorised passes, not n divisions in turn."""
+    """Greatest common divisor of values >= 0; 0 if all are 0. A few vectorised passes, not n divisions in turn."""
     divisor = int(np.gcd.reduce(values[-64:]))
     while divisor > 1:
         rest = values % divisor

@@ -1,6 +1,6 @@
 """From bins to cells: which bins a problem has, and how a finished bin becomes cells of the grid.
 
-With the barrier STEP only a rank's sum counts, so a bin is a rank, and its packs are dealt to its micro-steps afterwards.
+With the barrier STEP only a rank's sum counts: a bin is a rank, and its packs are dealt to its micro-steps afterwards.
 With MICRO_STEP a bin is one cell, and the finished cells are arranged into micro-steps afterwards.
 """
 
@@ -70,7 +70,7 @@ def _arrange(problem: Problem, bin_of: Int32) -> Int32:
 
 @kernel
 def _deal(order: Int64, rank_of: Int32, n_ranks: int, n_micro_steps: int) -> Int32:
-    """Deal each rank's packs, taken in ``order``, to its micro-steps back and forth: their counts differ by at most one."""
+    """Deal each rank's packs, taken in ``order``, to its micro-steps back and forth: counts differ by one at most."""
     dealt = np.zeros(n_ranks, dtype=np.int64)
     cell = np.empty(len(rank_of), dtype=np.int32)
     for pack in order:

@@ -32,7 +32,9 @@ class Linear:
         """``us_per``: microseconds per unit of each named amount of `Packing.sums`."""
         for name, value in {"fixed_us": fixed_us, **us_per}.items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-                raise InvalidParameter(f"Linear({name}=...) must be a finite number >= 0 of microseconds; got {value!r}.")
+                raise InvalidParameter(
+                    f"Linear({name}=...) must be a finite number >= 0 of microseconds; got {value!r}."
+                )
         object.__setattr__(self, "fixed_us", fixed_us)
         object.__setattr__(self, "us_per", tuple(us_per.items()))
 

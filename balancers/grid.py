@@ -48,13 +48,16 @@ class Grid:
             # cells are numbered in int32
             object.__setattr__(self, name, as_int(name, getattr(self, name), InvalidGrid, least=1, most=2**31 - 1))
         if self.n_cells > 2**31 - 1:
-            raise InvalidGrid(f"n_ranks x n_micro_steps must be below 2**31; got {self.n_ranks} x {self.n_micro_steps}.")
+            raise InvalidGrid(
+                f"n_ranks x n_micro_steps must be below 2**31; got {self.n_ranks} x {self.n_micro_steps}."
+            )
         if not isinstance(self.barrier, Barrier):
             raise InvalidGrid(f"barrier must be a member of Barrier; got {self.barrier!r}.")
         if not isinstance(self.counts, Counts):
             object.__setattr__(self, "counts", _checked_range(self.counts))
-        stages = tuple(self.stages) if not isinstance(self.stages, str) else (self.stages,)
-        if not stages or len(set(stages)) < len(stages) or not all(isinstance(stage, str) for stage in stages):
+        given: object = self.stages
+        stages = tuple(given) if isinstance(given, tuple | list) else ()
+        if not (stages and len(set(stages)) == len(stages) and all(isinstance(stage, str) for stage in stages)):
             raise InvalidGrid(f"stages must be one or more different names; got {self.stages!r}.")
         object.__setattr__(self, "stages", stages)
 
@@ -70,7 +73,7 @@ class Grid:
 
     def counts_for(self, n_packs: int) -> tuple[int, int]:
         """Return the fewest and the most packs a cell may hold; `Infeasible` if ``n_packs`` cannot be spread so."""
-        fewest, most = divmod(n_packs, self.n_cells)[0], -(-n_packs // self.n_cells)
+        fewest, most = n_packs // self.n_cells, -(-n_packs // self.n_cells)
         cells = f"{self.n_ranks} x {self.n_micro_steps} cells"
         match self.counts:
             case Counts.FREE:
@@ -81,9 +84,10 @@ class Grid:
                 return 0, most
             case Counts.EQUAL:
                 if fewest < most:
+                    empty = most * self.n_cells - n_packs
                     raise Infeasible(
-                        f"equal counts need n_packs divisible by n_ranks x n_micro_steps; {n_packs} packs, {cells}. Use "
-                        f"Counts.WITHIN_ONE, or Counts.PADDED for {most * self.n_cells - n_packs} empty places."
+                        f"equal counts need n_packs divisible by n_ranks x n_micro_steps; {n_packs} packs, {cells}. "
+                        f"Use Counts.WITHIN_ONE, or Counts.PADDED for {empty} empty place{'s' * (empty > 1)}."
                     )
                 return fewest, most
             case low, high:

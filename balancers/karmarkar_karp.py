@@ -77,11 +77,7 @@ def differencing(loads: Int64, order: Int64, n_bins: int, balanced: bool) -> Int
         n_used = n_rows
     while True:
         first = single
-        while (
-            single < n_single
-            and single - first < n_bins
-            and (size == 0 or loads[order[single]] >= -key[heap[0]])
-        ):
+        while single < n_single and single - first < n_bins and (size == 0 or loads[order[single]] >= -key[heap[0]]):
             single += 1
         parts = single - first
         if parts == n_bins or (parts > 0 and size == 0):  # a full row, or all there is
@@ -103,9 +99,7 @@ def differencing(loads: Int64, order: Int64, n_bins: int, balanced: bool) -> Int
             elif size > 0:
                 other = heap[0]
                 size = _pop(heap, size, key)
-                _merge(
-                    value[row], head[row], tail[row], value[other], head[other], tail[other], follower, scratch
-                )
+                _merge(value[row], head[row], tail[row], value[other], head[other], tail[other], follower, scratch)
             else:
                 break
         key[row] = value[row, -1] - value[row, 0]

@@ -24,8 +24,8 @@ class LPT(Balancer):
     """Heaviest pack first, always into the least loaded bin that still has a place. Also: greedy, list scheduling.
 
     Guarantee: cost <= (4/3 - 1/(3 n_ranks)) x optimum for STEP with free counts (Graham 1969). With bounded counts it
-    places by load as long as the packs left suffice to give every bin its fewest. For MICRO_STEP it evens out all cells,
-    then sorts them into micro-steps. O(n log n_bins) time, O(n) memory. Ties: lower pack, then lower bin; packs without
+    places by load as long as the packs left suffice to give every bin its fewest. For MICRO_STEP it evens out the cells
+    and sorts them into micro-steps. O(n log n_bins) time, O(n) memory. Ties: lower pack, then lower bin; packs without
     load go where the fewest packs are. Strong on heavy tails; on smooth loads with few packs per rank `KarmarkarKarp`
     is closer.
     """

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from hashlib import blake2b
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -73,7 +74,9 @@ class Plan:
         set_(self, "busy", read_only(_busy(problem, self.cell)))
         set_(self, "_proved", int(lower_bound))
         if self.lower_bound > self.cost:
-            raise InvalidPlan(f"{balancer} claims the bound {self.lower_bound}, above the cost {self.cost} of its plan.")
+            raise InvalidPlan(
+                f"{balancer} claims the bound {self.lower_bound}, above the cost {self.cost} of its plan."
+            )
         set_(self, "status", Status.OPTIMAL if self.cost == self.lower_bound else status)
 
     @cached_property
@@ -111,7 +114,8 @@ class Plan:
     @cached_property
     def rank_load(self) -> Int64:
         """Load of each rank over the whole step, (n_ranks,)."""
-        return self.busy.sum(axis=0)
+        total: Int64 = self.busy.sum(axis=0)
+        return read_only(total)
 
     @property
     def rank_cost(self) -> int:
@@ -180,7 +184,7 @@ class Plan:
         """Pack indices of each rank: what RL frameworks call the partitions."""
         bounds = self._offsets[:: self.problem.grid.n_micro_steps].tolist()
         order = self.order.tolist()
-        return [order[start:stop] for start, stop in zip(bounds, bounds[1:], strict=False)]
+        return [order[start:stop] for start, stop in pairwise(bounds)]
 
     def packs(self, rank: int, micro_step: int | None = None) -> Int64:
         """Return the packs of a rank, in one micro-step or (None) in the whole step, ascending within a micro-step."""

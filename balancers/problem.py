@@ -87,13 +87,7 @@ class Problem:
         if bad.any():
             where = tuple(int(i) for i in np.argwhere(bad)[0])
             raise InvalidProblem(f"loads must be finite and >= 0; loads{list(where)} = {values[where]}.")
-        scaled, unit = _scale(values)
-        rounding = max(
-            (abs(float(Fraction(float(v)) - int(s) * unit)) for v, s in zip(values.flat, scaled.flat, strict=True))
-            if not np.array_equal(scaled * float(unit), values)
-            else (0.0,),
-            default=0.0,
-        )
+        scaled, unit, rounding = _scale(values)
         return cls(scaled, grid, home, n_bytes, unit, rounding)
 
     @property
@@ -123,6 +117,9 @@ class Problem:
 
         return lower_bound(self)
 
+    def __reduce__(self) -> tuple[type[Problem], tuple[object, ...]]:
+        return Problem, (self.loads, self.grid, self.home, self.n_bytes, self.unit, self.rounding)
+
     def __repr__(self) -> str:
         shown = self.loads.tolist() if self.loads.size <= 64 else f"<{self.loads.shape} of sum {int(self.total.sum())}>"
         rest = "".join(
@@ -148,8 +145,8 @@ class Problem:
             raise InvalidProblem(f"{name} must have one value per pack; {len(array)} for {self.n_packs} packs.")
 
 
-def _scale(values: NDArray[np.float64]) -> tuple[Int64, Fraction]:
-    """Return integers and the unit that turns them back, exactly where some power of ten does."""
+def _scale(values: NDArray[np.float64]) -> tuple[Int64, Fraction, float]:
+    """Return integers, the unit that turns them back, and the largest change: none where some power of ten is exact."""
     total = math.fsum(values.flat)
     for digits in range(18):
         factor = 10.0**digits
@@ -157,10 +154,12 @@ def _scale(values: NDArray[np.float64]) -> tuple[Int64, Fraction]:
             break  # beyond it, floats are no longer exact integers
         scaled = np.rint(values * factor)
         if np.array_equal(scaled / factor, values):
-            return scaled.astype(np.int64), Fraction(1, 10**digits)
+            return scaled.astype(np.int64), Fraction(1, 10**digits), 0.0
     if total < SUM_LIMIT and np.array_equal(np.rint(values), values):
-        return values.astype(np.int64), Fraction(1)
-    digits = 0 if total == 0 else math.floor(52 * math.log10(2) - math.log10(total))
-    unit = Fraction(1, 10**digits) if digits >= 0 else Fraction(10**-digits)
-    scaled = np.array([round(Fraction(value) / unit) for value in values.flat], dtype=np.int64)
-    return scaled.reshape(values.shape), unit
+        return values.astype(np.int64), Fraction(1), 0.0
+    unit = Fraction(10) ** math.ceil(math.log10(total) - 52 * math.log10(2))
+    integers = [round(Fraction(value) / unit) for value in values.flat]
+    rounding = max(
+        abs(float(value - integer * unit)) for value, integer in zip(map(Fraction, values.flat), integers, strict=True)
+    )
+    return np.array(integers, dtype=np.int64).reshape(values.shape), unit, rounding

@@ -17,7 +17,7 @@ __all__ = ["Zigzag"]
 
 @dataclass(frozen=True)
 class Zigzag(Balancer):
-    """Packs from heaviest to lightest, dealt to the bins forth and back. Also: snake, boustrophedon, serpentine dealing.
+    """Packs from heaviest to lightest, dealt to the bins forth and back. Also: snake, boustrophedon dealing.
 
     Guarantee: none better than round robin on sorted loads; close on smooth loads with many packs per rank, far off on
     heavy tails. Counts within one of each other. O(n log n) time, O(n) memory. Ties: lower pack first.

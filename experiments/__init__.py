@@ -1,0 +1,40 @@
+"""Everything compared. Names load on first use; the console command is `evenstep`."""
+
+from typing import TYPE_CHECKING
+
+from packing.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .bench import Bench as Bench
+    from .bench import Timing as Timing
+    from .bench import time_algorithms as time_algorithms
+    from .compare import Compare as Compare
+    from .compare import Comparison as Comparison
+    from .compare import Dealt as Dealt
+    from .compare import NoFullStep as NoFullStep
+    from .compare import Refusal as Refusal
+    from .compare import Row as Row
+    from .compare import compare_balancers as compare_balancers
+    from .compare import deal as deal
+    from .files import CannotWrite as CannotWrite
+    from .plot import draw_loads as draw_loads
+    from .tables import BadTable as BadTable
+    from .tables import read_samples as read_samples
+    from .workload import InvalidWorkload as InvalidWorkload
+    from .workload import Workload as Workload
+    from .workload import draw as draw
+
+_NAMES = {
+    **{name: f"experiments.bench:{name}" for name in ("Bench", "Timing", "time_algorithms")},
+    **{
+        name: f"experiments.compare:{name}"
+        for name in ("Compare", "Comparison", "Dealt", "NoFullStep", "Refusal", "Row", "compare_balancers", "deal")
+    },
+    "CannotWrite": "experiments.files:CannotWrite",
+    "draw_loads": "experiments.plot:draw_loads",
+    **{name: f"experiments.tables:{name}" for name in ("BadTable", "read_samples")},
+    **{name: f"experiments.workload:{name}" for name in ("InvalidWorkload", "Workload", "draw")},
+}
+
+__all__ = [*_NAMES]  # noqa: PLE0604  (names of the table above)
+__getattr__, __dir__ = lazy_names(__name__, _NAMES)

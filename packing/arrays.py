@@ -16,6 +16,7 @@ __all__ = ["SUM_LIMIT", "Int32", "Int64", "as_int", "as_int64", "descending_orde
 Int64: TypeAlias = NDArray[np.int64]
 Int32: TypeAlias = NDArray[np.int32]
 A = TypeVar("A", bound=np.ndarray)
+AnyArray: TypeAlias = np.ndarray  # of any shape and kind, not yet checked
 Error: TypeAlias = Callable[[str], EvenstepError]
 
 SUM_LIMIT = 2**62  # sums stay below it, so that adding or subtracting two of them never leaves int64
@@ -90,25 +91,23 @@ def descending_order(values: Int64) -> Int64:
     return keys
 
 
-def _as_array(name: str, values: ArrayLike, error: Error) -> NDArray[np.generic]:
+def _as_array(name: str, values: ArrayLike, error: Error) -> AnyArray:
     try:
         return np.asarray(values)
     except (ValueError, TypeError, OverflowError) as problem:  # ragged lists and the like
         raise error(f"{name} must be a rectangular array of integers; {problem}.") from problem
 
 
-def _refuse_floats(name: str, array: NDArray[np.generic], error: Error, remedy: str, columns: Sequence[str]) -> None:
-    odd = ~np.isfinite(array)  # type: ignore[call-overload]
+def _refuse_floats(name: str, array: AnyArray, error: Error, remedy: str, columns: Sequence[str]) -> None:
+    odd = ~np.isfinite(array)
     if odd.any():
         raise error(f"{name} must be finite; {_place(name, array, odd, columns)}. {remedy}")
     raise error(f"{name} must be integers; got dtype {array.dtype}. {remedy}")
 
 
-def _refuse_odd_objects(
-    name: str, array: NDArray[np.generic], error: Error, remedy: str, columns: Sequence[str]
-) -> None:
-    odd = np.array([isinstance(x, bool) or not isinstance(x, numbers.Integral) for x in array.flat], dtype=bool)
-    odd = odd.reshape(array.shape)
+def _refuse_odd_objects(name: str, array: AnyArray, error: Error, remedy: str, columns: Sequence[str]) -> None:
+    flags = [isinstance(x, bool) or not isinstance(x, numbers.Integral) for x in array.flat]
+    odd = np.reshape(np.array(flags, dtype=np.bool_), array.shape)
     if odd.any():
         raise error(f"{name} must be integers; {_place(name, array, odd, columns)}. {remedy}")
 
@@ -122,7 +121,7 @@ def _check_sums(name: str, array: Int64, error: Error, remedy: str) -> None:
         raise error(f"the sum of {name} must be below 2**62; it is {total}. {remedy}")
 
 
-def _place(name: str, array: NDArray[np.generic], bad: NDArray[np.bool_], columns: Sequence[str]) -> str:
+def _place(name: str, array: AnyArray, bad: NDArray[np.bool_], columns: Sequence[str]) -> str:
     where = tuple(int(i) for i in np.argwhere(bad)[0])
     column = f' ("{columns[where[1]]}")' if len(where) == 2 and where[1] < len(columns) else ""
     return f"{name}[{', '.join(map(str, where))}]{column} = {array[where]}"

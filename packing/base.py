@@ -25,7 +25,7 @@ class Packer(Algorithm, ABC):
 
     @abstractmethod
     def group(self, pieces: Pieces) -> Int32:
-        """Return the pack of every piece, (n_pieces,): numbers 0, 1, 2, ... without gaps, no limit of ``pieces`` broken."""
+        """Return the pack of every piece, (n_pieces,): numbers 0, 1, 2, ... without gaps, within ``pieces.caps``."""
 
     def refusal(self, samples: Samples, limits: Limits) -> str | None:
         """Return why this packer cannot serve these limits, or None if it can."""
@@ -74,7 +74,7 @@ class Packer(Algorithm, ABC):
             parts.left_over,
         )
 
-    def _check(self, pack_of: NDArray[np.generic], pieces: Pieces) -> int:
+    def _check(self, pack_of: NDArray[np.integer], pieces: Pieces) -> int:
         """Verify a packer's answer and return its number of packs; `InvalidGroups` if it breaks the contract."""
         n = len(pieces.sizes)
         if pack_of.shape != (n,) or pack_of.dtype.kind not in "iu":

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numba.cpython.unsafe.numbers import trailing_zeros  # the hardware's count-trailing-zeros
 
 from .arrays import Int32, Int64
-from .jit import kernel
+from .jit import kernel, trailing_zeros
 
 __all__ = ["best_fit", "descending_by_counting", "first_fit", "members_by_group", "next_fit", "padded"]
 
 
 @kernel
 def members_by_group(group_of: Int32, n_groups: int) -> tuple[Int64, Int64]:
-    """Return ``offsets`` (n_groups + 1,) and ``members`` (n,): the indices of each group, ascending. O(n + n_groups)."""
+    """Return ``offsets`` (n_groups + 1,) and ``members`` (n,): the indices of each group, ascending. O(n)."""
     offsets = np.zeros(n_groups + 1, dtype=np.int64)
     for group in group_of:
         offsets[group + 1] += 1

@@ -45,14 +45,14 @@ def missing_extra(wanted: str, error: ModuleNotFoundError) -> ImportError:
 def lazy_names(package: str, table: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return the ``__getattr__`` and ``__dir__`` of a package whose public names are the keys of ``table``."""
 
-    def __getattr__(name: str) -> object:
+    def get(name: str) -> object:
         if name not in table:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = load(table[name])
         setattr(sys.modules[package], name, value)  # the next use is a plain attribute
         return value
 
-    def __dir__() -> list[str]:
+    def names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *table})
 
-    return __getattr__, __dir__
+    return get, names

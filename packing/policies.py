@@ -105,7 +105,9 @@ def _sizes(samples: Samples, limits: Limits) -> tuple[Int64, Int64, list[str]]:
     for name, most in limits.budgets:
         if name not in samples.columns:
             known = ", ".join(samples.columns) or "none"
-            raise InvalidLimits(f'there is a budget for "{name}", but the samples have no such column (they have {known}).')
+            raise InvalidLimits(
+                f'there is a budget for "{name}", but the samples have no such column (they have {known}).'
+            )
         columns.append(samples.columns[name])
         caps.append(most)
         names.append(name)
@@ -117,7 +119,9 @@ def _sizes(samples: Samples, limits: Limits) -> tuple[Int64, Int64, list[str]]:
     return sizes, np.array(caps, dtype=np.int64), names
 
 
-def _cut_tokens(samples: Samples, limits: Limits, caps: Int64, over: NDArray[np.bool_], empty: NDArray[np.bool_]) -> Cut:
+def _cut_tokens(
+    samples: Samples, limits: Limits, caps: Int64, over: NDArray[np.bool_], empty: NDArray[np.bool_]
+) -> Cut:
     """Truncate or split the samples marked ``over``; only samples without other amounts can be cut."""
     for name, amounts in samples.columns.items():
         bad = over & (amounts > 0)

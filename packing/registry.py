@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
-from importlib.metadata import entry_points
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from .errors import InvalidName
 from .lazy import load
+
+if TYPE_CHECKING:
+    import ast
 
 __all__ = ["Registry"]
 
@@ -39,6 +39,8 @@ class Registry(Generic[T]):
         paths = self._paths()
         by_any_name = {**{snake_case(each): each for each in paths}, **{each: each for each in paths}}
         if name not in by_any_name:
+            from difflib import get_close_matches
+
             close = get_close_matches(snake_case(name), [snake_case(each) for each in paths], n=1, cutoff=0.5)
             hint = f' did you mean "{close[0]}"?' if close else ""
             raise InvalidName(f'no {self.kind} "{name}";{hint} Known: {", ".join(sorted(map(snake_case, paths)))}.')
@@ -50,6 +52,8 @@ class Registry(Generic[T]):
         ``known`` adds classes that are in no table, by their own name. For every registered class
         ``parse(repr(algorithm)) == algorithm``.
         """
+        import ast
+
         own = {each.__name__: each for each in known}
         try:
             tree = ast.parse(text.strip(), mode="eval").body
@@ -60,6 +64,8 @@ class Registry(Generic[T]):
         return self._build(tree, own)
 
     def _build(self, node: ast.Call | ast.Name, own: Mapping[str, type[T]]) -> T:
+        import ast
+
         call = node if isinstance(node, ast.Call) else ast.Call(func=node, args=[], keywords=[])
         if not isinstance(call.func, ast.Name):
             raise InvalidName(f'"{ast.unparse(call.func)}" is no name of a {self.kind}.')
@@ -75,6 +81,8 @@ class Registry(Generic[T]):
             raise InvalidName(f'cannot build "{ast.unparse(call)}": {error}.') from error
 
     def _argument(self, node: ast.expr, own: Mapping[str, type[T]]) -> object:
+        import ast
+
         if isinstance(node, ast.Call):
             return self._build(node, own)
         if isinstance(node, ast.Tuple | ast.List):
@@ -83,9 +91,13 @@ class Registry(Generic[T]):
             return ast.literal_eval(node)
         except ValueError as error:
             text = ast.unparse(node)
-            raise InvalidName(f'"{text}" is no literal and no call; a nested {self.kind} is written with ().') from error
+            raise InvalidName(
+                f'"{text}" is no literal and no call; a nested {self.kind} is written with ().'
+            ) from error
 
     def _paths(self) -> dict[str, str]:
+        from importlib.metadata import entry_points  # takes longer than the rest of the package
+
         added = {point.name: point.value for point in entry_points(group=self.group)}
         return {**added, **self._table}  # a plug-in cannot replace one of ours by accident
 
@@ -93,7 +105,7 @@ class Registry(Generic[T]):
         base = load(self._base)
         if not (isinstance(cls, type) and isinstance(base, type) and issubclass(cls, base)):
             raise InvalidName(f'the entry point "{name}" of {self.group} names {cls!r}, which is no {self.kind}.')
-        return cls
+        return cast("type[T]", cls)
 
 
 def snake_case(name: str) -> str:

@@ -55,6 +55,9 @@ class Samples:
     def __len__(self) -> int:
         return len(self.tokens)
 
+    def __reduce__(self) -> tuple[type[Samples], tuple[Int64, dict[str, Int64]]]:
+        return Samples, (self.tokens, dict(self.columns))
+
     def __repr__(self) -> str:
         names = "".join(f", {name}" for name in self.columns)
         return f"Samples({len(self)} samples, {int(self.tokens.sum())} tokens{names})"
@@ -97,9 +100,7 @@ class Limits:
         if self.align > self.capacity:
             raise InvalidLimits(f"align must be <= capacity; got {self.align} > {self.capacity}.")
         if self.max_samples is not None:
-            object.__setattr__(
-                self, "max_samples", as_int("max_samples", self.max_samples, InvalidLimits, least=1)
-            )
+            object.__setattr__(self, "max_samples", as_int("max_samples", self.max_samples, InvalidLimits, least=1))
         budgets = tuple(
             (str(name), as_int(f'budget "{name}"', most, InvalidLimits, least=0)) for name, most in self.budgets
         )

@@ -1,0 +1,56 @@
+"""The kit catches every way of being broken, and says which property failed on which problem."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from balancers import BALANCERS, Balancer, Problem
+from balancers.testing import FAMILIES, CheckFailed, check_balancer, checks, problems
+
+from .broken import BROKEN
+
+OURS = [BALANCERS.get(name)() for name in BALANCERS.names()]
+
+
+@pytest.mark.parametrize(
+    ("name", "check"),
+    [pytest.param(name, check, id=f"{balancer!r}-{name}") for balancer in OURS for name, check in checks(balancer)],
+)
+def test_conformance(name: str, check: Any) -> None:
+    check()
+
+
+@pytest.mark.parametrize(("balancer", "check"), BROKEN.items(), ids=str)
+def test_broken_balancers_are_caught_by_the_right_check(balancer: Balancer, check: str) -> None:
+    with pytest.raises(CheckFailed, match=f"fails {check}") as caught:
+        check_balancer(balancer, max_examples=30)
+    assert caught.value.check == check
+    assert repr(balancer) in str(caught.value)
+
+
+def test_a_failure_names_the_smallest_problem() -> None:
+    with pytest.raises(CheckFailed) as caught:
+        check_balancer(next(iter(BROKEN)))  # drops a pack: the smallest problem has one
+    assert str(caught.value) == (
+        "DropsAPack() fails every_pack_once on Problem([1], Grid(n_ranks=1, n_micro_steps=1, "
+        "barrier=<Barrier.MICRO_STEP: 'micro_step'>, counts=<Counts.FREE: 'free'>, "
+        "stages=('load',))): cells have shape (0,)"
+    )
+
+
+@given(problems())
+def test_drawn_problems_hold_their_counts(problem: Problem) -> None:
+    low, high = problem.fewest_per_cell, problem.most_per_cell
+    assert low * problem.grid.n_cells <= problem.n_packs <= high * problem.grid.n_cells
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("n", [0, 1, 1000])
+def test_families_are_loads_of_any_size(family: str, n: int) -> None:
+    loads = Problem(FAMILIES[family](np.random.default_rng(0), n), 4).loads
+    assert loads.shape == (n,)
+    assert np.array_equal(loads, FAMILIES[family](np.random.default_rng(0), n))

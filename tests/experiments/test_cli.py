@@ -1,0 +1,163 @@
+"""The console command as a user meets it: output, files, exit codes, one line per error."""
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import experiments
+from experiments.__main__ import main
+from experiments.cli import app
+
+SMALL = ["compare", "--ranks", "4", "--micro-steps", "2", "--samples", "1000"]
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments, catch_exceptions=False)
+
+
+def failure(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Return the text on stderr of a command that must end with the code 2."""
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_compare_prints_table_packing_and_answer() -> None:
+    lines = run(*SMALL).stdout.splitlines()
+    assert [line.split()[0] for line in lines if "()" in line] == [
+        "RoundRobin()",
+        "Zigzag()",
+        "LPT()",
+        "KarmarkarKarp()",
+    ]
+    assert any(line.startswith("1,000 samples in ") for line in lines)
+    assert any("cuts the step from " in line for line in lines)
+    assert max(map(len, lines)) <= 110
+
+
+def test_compare_writes_the_same_json_twice_but_for_what_is_measured(tmp_path: Path) -> None:
+    paths = tmp_path / "one.json", tmp_path / "two.json"
+    results = []
+    for path in paths:
+        run(*SMALL, "--json", str(path))
+        results.append(json.loads(path.read_text()))
+        for row in results[-1]["rows"]:
+            del row["measured"]
+    assert results[0] == results[1]
+    assert results[0]["config"]["n_ranks"] == 4
+    assert sorted(tmp_path.iterdir()) == sorted(paths)  # nothing half-written stays
+
+
+def test_compare_reads_a_table_and_parses_balancers(tmp_path: Path) -> None:
+    table, result = tmp_path / "a.csv", tmp_path / "a.json"
+    table.write_text("tokens,image_tokens\n" + "8000,100\n" * 5)
+    run("compare", str(table), "--ranks", "2", "--micro-steps", "1", "--balancer", "lpt", "--json", str(result))
+    written = json.loads(result.read_text())
+    assert [row["balancer"] for row in written["rows"]] == ["LPT()"]
+    assert (written["steps"], written["left_over_packs"]) == (2, 1)
+    assert written["rows"][0]["cost"] == 2 * (60_000 + 280 * 100)
+
+
+def test_plot_is_a_png_of_1200_x_450(tmp_path: Path) -> None:
+    path = tmp_path / "loads.png"
+    run(*SMALL, "--plot", str(path))
+    content = path.read_bytes()
+    assert content[:8] == b"\x89PNG\r\n\x1a\n"
+    assert (int.from_bytes(content[16:20]), int.from_bytes(content[20:24])) == (1200, 450)
+
+
+def test_bench_writes_growth_and_quality(tmp_path: Path) -> None:
+    path = tmp_path / "bench.json"
+    assert "KarmarkarKarp()" in run("bench", "--quick", "--json", str(path)).stdout
+    rows = json.loads(path.read_text())["rows"]
+    assert {" ".join(row) for row in rows} == {"case algorithm n us growth sorts quality"}
+    assert all(row["quality"] >= 1 if "step" in row["case"] else 0 < row["quality"] <= 1 for row in rows)
+    assert all(row["us"] > 0 and row["sorts"] > 0 for row in rows)
+
+
+def test_algorithms_lists_packers_and_balancers() -> None:
+    output = run("algorithms").stdout
+    assert all(name in output for name in ("BestFitDecreasing", "NextFit", "LPT", "KarmarkarKarp", "RoundRobin"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["compare", "none.csv"], "evenstep: none.csv: no such file.\n"),
+        (["compare", "--shares", "1,2"], 'evenstep: --shares must be three numbers, of vlm, vqa, text; got "1,2".\n'),
+        (["compare", "--ranks", "0"], "evenstep: n_ranks must be in [1, 2147483647]; got 0.\n"),
+        (["compare", "--json", "/"], "evenstep: cannot write /: it is no regular file.\n"),
+        (
+            ["compare", "--json", "/nowhere/a.json"],
+            "evenstep: cannot write /nowhere/a.json: No such file or directory. Choose a folder that exists and is "
+            "yours.\n",
+        ),
+    ],
+)
+def test_errors_are_one_line_and_exit_with_2(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], text: str
+) -> None:
+    assert failure(capsys, *arguments) == text
+
+
+def test_unknown_balancers_are_corrected(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 'did you mean "karmarkar_karp"?' in failure(capsys, "compare", "--balancer", "karmakar_karp")
+
+
+def test_oversize_samples_name_the_option(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    table = tmp_path / "a.csv"
+    table.write_text("tokens,image_tokens\n9000,100\n")
+    error = failure(capsys, "compare", str(table))
+    assert error.startswith("evenstep: every sample must fit in a pack; sample 0 takes 9000 tokens, the limit is 8192")
+    assert error.endswith("On the command line: --oversize drop, or isolate.\n")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [["compare", "a.csv", "--samples", "5"], ["compare", "--counts", "odd"], ["other"]]
+)
+def test_usage_errors_exit_with_2(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    assert "Usage: evenstep" in failure(capsys, *arguments)
+
+
+def test_a_missing_extra_is_named_in_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "typer", None)
+    monkeypatch.delitem(sys.modules, "experiments.cli")
+    assert failure(capsys, "compare") == (
+        'evenstep: this command needs typer, which is not installed: pip install "evenstep[experiments]".\n'
+    )
+
+
+def test_module_runs_and_shows_no_traceback(tmp_path: Path) -> None:
+    damaged = tmp_path / "a.parquet"
+    damaged.write_bytes(b"PAR1 and then nothing good")
+    command = [sys.executable, "-m", "experiments", "compare", str(damaged)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"evenstep: {damaged}: damaged or no parquet file: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    heavy = ("numba", "pyarrow", "typer", "rich", "matplotlib", "torch")
+    program = f"import sys, experiments; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "[]\n"
+
+
+def test_the_face_shows_editors_what_it_loads() -> None:
+    spec = find_spec("experiments")
+    assert spec is not None
+    assert spec.origin is not None
+    with open(spec.origin, encoding="utf-8") as file:  # noqa: PTH123
+        shown = [line.split()[-1] for line in file if line.startswith("    from .")]
+    assert sorted(shown) == sorted(experiments.__all__)
+    assert all(hasattr(experiments, name) for name in shown)

@@ -1,0 +1,37 @@
+"""Sorting that is the same on every machine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from packing.arrays import descending_order
+from packing.kernels import descending_by_counting, members_by_group
+
+
+@given(st.lists(st.one_of(st.integers(0, 5), st.integers(0, 2**62 - 1)), max_size=50))
+def test_descending_order_is_a_stable_sort(values: list[int]) -> None:
+    expected = sorted(range(len(values)), key=lambda i: -values[i])
+    assert descending_order(np.array(values, dtype=np.int64)).tolist() == expected
+
+
+@pytest.mark.parametrize("largest", [2**46, 2**47, 2**61])  # both sides of the limit of joint keys
+def test_descending_order_of_many_large_values_with_ties(largest: int) -> None:
+    values = np.random.default_rng(0).integers(largest - 1000, largest, 2**16 + 1)
+    assert np.array_equal(descending_order(values), np.argsort(-values, kind="stable"))
+
+
+@given(st.lists(st.integers(0, 9), max_size=50))
+def test_counting_sort_is_a_stable_sort(values: list[int]) -> None:
+    expected = sorted(range(len(values)), key=lambda i: -values[i])
+    assert descending_by_counting(np.array(values, dtype=np.int64), 9).tolist() == expected
+
+
+@given(st.lists(st.integers(0, 9), max_size=50))
+def test_members_by_group_lists_each_group_ascending(groups: list[int]) -> None:
+    offsets, members = members_by_group(np.array(groups, dtype=np.int32), 10)
+    for group in range(10):
+        expected = [i for i, g in enumerate(groups) if g == group]
+        assert members[offsets[group] : offsets[group + 1]].tolist() == expected
