@@ -1,0 +1,3 @@
+"""Plan -> packs in their place, with torch.distributed. Nothing is public here yet."""
+
+__all__: list[str] = []

@@ -50,49 +50,52 @@ class Packer(Algorithm, ABC):
         return self._packing(samples, limits, parts, call)
 
     def _packing(self, samples: Samples, limits: Limits, parts: Cut, call: int) -> Packing:
-        from .kernels import members_by_group
+        from .kernels import by_group, offsets_of
 
-        together = ~parts.alone
-        n_alone = len(parts.alone) - int(together.sum())
-        pieces = Pieces(parts.sizes if n_alone == 0 else parts.sizes[together], parts.caps, call)
+        n_alone = int(parts.alone.sum())
+        together = ~parts.alone if n_alone else slice(None)
+        pieces = Pieces(parts.sizes[together], parts.caps, call)
         pieces.sizes.flags.writeable = pieces.caps.flags.writeable = False
-        grouped = np.asarray(self.group(pieces))
-        n_grouped = self._check(grouped, pieces)
-        pack_of = np.empty(len(parts.sample), dtype=np.int32)
-        pack_of[parts.alone] = np.arange(n_alone, dtype=np.int32)
-        pack_of[together] = grouped + n_alone
+        grouped = self._checked(np.asarray(self.group(pieces)), pieces)
+        n_grouped = int(grouped.max(initial=-1)) + 1
+        pack_of = grouped
+        if n_alone:
+            pack_of = np.empty(len(parts.sample), dtype=np.int32)
+            pack_of[parts.alone] = np.arange(n_alone, dtype=np.int32)
+            pack_of[together] = grouped + np.int32(n_alone)
         slots = np.concatenate([parts.sizes[parts.alone, 0], self.slots(pieces, grouped, n_grouped)])
-        offsets, order = members_by_group(pack_of, n_alone + n_grouped)
+        offsets = offsets_of(pack_of, n_alone + n_grouped)
         return Packing(
             samples,
             limits,
             read_only(offsets),
-            read_only(parts.sample[order]),
-            None if parts.start is None else read_only(parts.start[order]),
-            None if parts.stop is None else read_only(parts.stop[order]),
+            read_only(by_group(parts.sample, pack_of, offsets)),
+            None if parts.start is None else read_only(by_group(parts.start, pack_of, offsets)),
+            None if parts.stop is None else read_only(by_group(parts.stop, pack_of, offsets)),
             read_only(slots),
             parts.left_over,
         )
 
-    def _check(self, pack_of: NDArray[np.integer], pieces: Pieces) -> int:
-        """Verify a packer's answer and return its number of packs; `InvalidGroups` if it breaks the contract."""
+    def _checked(self, pack_of: NDArray[np.integer], pieces: Pieces) -> Int32:
+        """Return a packer's answer as int32; `InvalidGroups` if it breaks the contract."""
+        from .kernels import offsets_of, sums_by_group
+
         n = len(pieces.sizes)
         if pack_of.shape != (n,) or pack_of.dtype.kind not in "iu":
             raise InvalidGroups(
                 f"{self!r} must return one integer per piece, shape ({n},); got {pack_of.dtype}, shape {pack_of.shape}."
             )
-        if n == 0:
-            return 0
-        n_packs = int(pack_of.max()) + 1
-        if int(pack_of.min()) < 0 or n_packs > n:
-            raise InvalidGroups(f"{self!r} must number packs 0, 1, 2, ...; got {pack_of.min()} to {pack_of.max()}.")
-        counts = np.bincount(pack_of, minlength=n_packs)
+        least, most = (int(pack_of.min()), int(pack_of.max())) if n else (0, -1)
+        if least < 0 or most >= n:
+            raise InvalidGroups(f"{self!r} must number packs 0, 1, 2, ...; got {least} to {most}.")
+        checked = pack_of.astype(np.int32, copy=False)
+        counts = np.diff(offsets_of(checked, most + 1))
         if not counts.all():
-            raise InvalidGroups(f"{self!r} left pack {int(np.argmin(counts))} of {n_packs} empty.")
-        for k, cap in enumerate(pieces.caps):
-            used = np.zeros(n_packs, dtype=np.int64)
-            np.add.at(used, pack_of, pieces.sizes[:, k])
-            if (used > cap).any():
-                p = int(np.argmax(used > cap))
-                raise InvalidGroups(f"{self!r} put {used[p]} into pack {p}; limit {k} of {len(pieces.caps)} is {cap}.")
-        return n_packs
+            raise InvalidGroups(f"{self!r} left pack {int(np.argmin(counts))} of {most + 1} empty.")
+        used = sums_by_group(pieces.sizes, checked, most + 1)
+        if (used > pieces.caps).any():
+            p, k = (int(i) for i in np.argwhere(used > pieces.caps)[0])
+            raise InvalidGroups(
+                f"{self!r} put {used[p, k]} into pack {p}; limit {k} of {len(pieces.caps)} is {pieces.caps[k]}."
+            )
+        return checked

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from .arrays import Int32
 from .base import Packer
 from .first_fit import only_tokens
-from .kernels import best_fit, descending_by_counting
+from .kernels import best_fit, falling_by_counting, in_input_order
 from .policies import Pieces
 from .samples import Limits, Samples
 
@@ -29,7 +27,7 @@ class BestFit(Packer):
         return best_fit_refusal(limits)
 
     def group(self, pieces: Pieces) -> Int32:
-        return best_fit(pieces.sizes[:, 0], np.arange(len(pieces.sizes)), int(pieces.caps[0]))
+        return best_fit(pieces.sizes[:, 0], int(pieces.caps[0]))
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,8 @@ class BestFitDecreasing(Packer):
 
     def group(self, pieces: Pieces) -> Int32:
         sizes, capacity = pieces.sizes[:, 0], int(pieces.caps[0])
-        return best_fit(sizes, descending_by_counting(sizes, capacity), capacity)
+        falling, start = falling_by_counting(sizes, capacity)
+        return in_input_order(best_fit(falling, capacity), sizes, start)
 
 
 def best_fit_refusal(limits: Limits) -> str | None:

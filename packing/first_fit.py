@@ -26,7 +26,7 @@ class FirstFit(Packer):
         return only_tokens(limits)
 
     def group(self, pieces: Pieces) -> Int32:
-        return first_fit(pieces.sizes[:, 0], np.arange(len(pieces.sizes)), int(pieces.caps[0]))
+        return first_fit(pieces.sizes[:, 0], int(pieces.caps[0]))
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,10 @@ class FirstFitDecreasing(Packer):
         return only_tokens(limits)
 
     def group(self, pieces: Pieces) -> Int32:
-        sizes = pieces.sizes[:, 0]
-        return first_fit(sizes, descending_order(sizes), int(pieces.caps[0]))
+        order = descending_order(pieces.sizes[:, 0])
+        pack_of = np.empty(len(order), dtype=np.int32)
+        pack_of[order] = first_fit(pieces.sizes[order, 0], int(pieces.caps[0]))
+        return pack_of
 
 
 def only_tokens(limits: Limits) -> str | None:

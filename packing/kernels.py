@@ -7,43 +7,84 @@ import numpy as np
 from .arrays import Int32, Int64
 from .jit import kernel, trailing_zeros
 
-__all__ = ["best_fit", "descending_by_counting", "first_fit", "members_by_group", "next_fit", "padded"]
+__all__ = [
+    "best_fit",
+    "by_group",
+    "falling_by_counting",
+    "first_fit",
+    "in_input_order",
+    "next_fit",
+    "offsets_of",
+    "padded",
+    "sums_by_group",
+]
 
 
 @kernel
-def members_by_group(group_of: Int32, n_groups: int) -> tuple[Int64, Int64]:
-    """Return ``offsets`` (n_groups + 1,) and ``members`` (n,): the indices of each group, ascending. O(n)."""
+def offsets_of(group_of: Int32, n_groups: int) -> Int64:
+    """Return where each group begins once its members stand together, (n_groups + 1,). O(n)."""
     offsets = np.zeros(n_groups + 1, dtype=np.int64)
     for group in group_of:
         offsets[group + 1] += 1
     for group in range(n_groups):
         offsets[group + 1] += offsets[group]
-    free = offsets[:-1].copy()
-    members = np.empty(len(group_of), dtype=np.int64)
-    for i in range(len(group_of)):
-        group = group_of[i]
-        members[free[group]] = i
-        free[group] += 1
-    return offsets, members
+    return offsets
 
 
 @kernel
-def descending_by_counting(sizes: Int64, largest: int) -> Int64:
-    """Return the indices of ``sizes`` (each in [0, largest]) from largest to smallest, equal ones by index."""
-    place = np.zeros(largest + 2, dtype=np.int64)
+def by_group(values: Int64, group_of: Int32, offsets: Int64) -> Int64:
+    """Return ``values`` (n,) with the members of each group together, in the order they had. O(n)."""
+    place = offsets.copy()
+    result = np.empty(len(values), dtype=np.int64)
+    for i in range(len(values)):
+        group = group_of[i]
+        result[place[group]] = values[i]
+        place[group] += 1
+    return result
+
+
+@kernel
+def sums_by_group(sizes: Int64, group_of: Int32, n_groups: int) -> Int64:
+    """Return the sums of ``sizes`` (n, k) over each group, (n_groups, k). O(n k)."""
+    sums = np.zeros((n_groups, sizes.shape[1]), dtype=np.int64)
+    for i in range(len(sizes)):
+        for k in range(sizes.shape[1]):
+            sums[group_of[i], k] += sizes[i, k]
+    return sums
+
+
+@kernel
+def falling_by_counting(sizes: Int64, largest: int) -> tuple[Int64, Int64]:
+    """Return ``falling``, the sizes from largest to smallest, and ``start`` (largest + 1,), where each begins in it.
+
+    Every size is in [0, largest]. O(n + largest).
+    """
+    start = np.zeros(largest + 1, dtype=np.int64)
     for size in sizes:
-        place[size] += 1
-    start = 0
+        start[size] += 1
+    falling = np.empty(len(sizes), dtype=np.int64)
+    place = 0
     for size in range(largest, -1, -1):
-        count = place[size]
-        place[size] = start
-        start += count
-    order = np.empty(len(sizes), dtype=np.int64)
+        count = start[size]
+        start[size] = place
+        falling[place : place + count] = size
+        place += count
+    return falling, start
+
+
+@kernel
+def in_input_order(values: Int32, sizes: Int64, start: Int64) -> Int32:
+    """Undo `falling_by_counting`: ``values`` (n,) are in its order, equal sizes by index; return them by index.
+
+    Reads run along ``sizes`` and along each size's values, so no order array is needed, nor a jump per piece.
+    """
+    place = start.copy()
+    result = np.empty(len(sizes), dtype=np.int32)
     for i in range(len(sizes)):
         size = sizes[i]
-        order[place[size]] = i
+        result[i] = values[place[size]]
         place[size] += 1
-    return order
+    return result
 
 
 @kernel
@@ -90,19 +131,20 @@ def padded(sizes: Int64, caps: Int64) -> Int32:
 
 
 @kernel
-def first_fit(sizes: Int64, order: Int64, capacity: int) -> Int32:
-    """Pack of each piece, taken in ``order``: the lowest-numbered pack with room. O(n log n).
+def first_fit(sizes: Int64, capacity: int) -> Int32:
+    """Pack of each piece in turn: the lowest-numbered pack with room. O(n log n).
 
     A binary tree over packs holds the largest room below each node; packs that are not open yet have full room, so a
-    descent to the left wherever the room suffices ends at the first fit.
+    descent to the left wherever the room suffices ends at the first fit. At most one pack stays half empty, which
+    bounds the number of packs.
     """
-    n = len(order)
+    n = len(sizes)
     leaves = 1
-    while leaves < n:
+    while leaves < min(n, sizes.sum() // (capacity // 2 + 1) + 1):
         leaves *= 2
     room = np.full(2 * leaves, capacity, dtype=np.int64)
     pack_of = np.empty(n, dtype=np.int32)
-    for i in order:
+    for i in range(n):
         size = sizes[i]
         node = 1
         while node < leaves:
@@ -121,13 +163,13 @@ def first_fit(sizes: Int64, order: Int64, capacity: int) -> Int32:
 
 
 @kernel
-def best_fit(sizes: Int64, order: Int64, capacity: int) -> Int32:
-    """Pack of each piece, taken in ``order``: the fullest pack with room, the last touched of equally full ones.
+def best_fit(sizes: Int64, capacity: int) -> Int32:
+    """Pack of each piece in turn: the fullest pack with room, the last touched of equally full ones.
 
     Packs of equal room form a stack; a bitset over rooms, with a second one over its words, finds the smallest room
     that suffices. O(n) for capacities up to 2**18, memory O(n + capacity).
     """
-    n = len(order)
+    n = len(sizes)
     top = np.full(capacity + 1, -1, dtype=np.int32)  # room -> last touched pack with that room
     below = np.empty(n, dtype=np.int32)  # pack -> next pack of the same room
     words = np.zeros((capacity >> 6) + 1, dtype=np.uint64)  # bit per room that some pack has
@@ -135,7 +177,7 @@ def best_fit(sizes: Int64, order: Int64, capacity: int) -> Int32:
     one, full, low = np.uint64(1), ~np.uint64(0), np.uint64(63)
     pack_of = np.empty(n, dtype=np.int32)
     n_packs = 0
-    for i in order:
+    for i in range(n):
         size = sizes[i]
         word = size >> 6
         bits = words[word] & (full << (np.uint64(size) & low))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packing.arrays import descending_order
-from packing.kernels import descending_by_counting, members_by_group
+from packing.kernels import by_group, falling_by_counting, in_input_order, offsets_of, sums_by_group
 
 
 @given(st.lists(st.one_of(st.integers(0, 5), st.integers(0, 2**62 - 1)), max_size=50))
@@ -24,14 +24,22 @@ def test_descending_order_of_many_large_values_with_ties(largest: int) -> None:
 
 
 @given(st.lists(st.integers(0, 9), max_size=50))
-def test_counting_sort_is_a_stable_sort(values: list[int]) -> None:
-    expected = sorted(range(len(values)), key=lambda i: -values[i])
-    assert descending_by_counting(np.array(values, dtype=np.int64), 9).tolist() == expected
+def test_counting_sort_and_back(values: list[int]) -> None:
+    sizes = np.array(values, dtype=np.int64)
+    falling, start = falling_by_counting(sizes, 9)
+    assert falling.tolist() == sorted(values, reverse=True)
+    stable = sorted(range(len(values)), key=lambda i: -values[i])
+    back = in_input_order(np.arange(len(values), dtype=np.int32), sizes, start)
+    assert [back[i] for i in stable] == list(range(len(values)))
 
 
 @given(st.lists(st.integers(0, 9), max_size=50))
-def test_members_by_group_lists_each_group_ascending(groups: list[int]) -> None:
-    offsets, members = members_by_group(np.array(groups, dtype=np.int32), 10)
+def test_members_of_a_group_come_together_in_order(groups: list[int]) -> None:
+    group_of = np.array(groups, dtype=np.int32)
+    offsets = offsets_of(group_of, 10)
+    members = by_group(np.arange(len(groups)), group_of, offsets)
+    sums = sums_by_group(np.arange(2 * len(groups)).reshape(-1, 2), group_of, 10)
     for group in range(10):
         expected = [i for i, g in enumerate(groups) if g == group]
         assert members[offsets[group] : offsets[group + 1]].tolist() == expected
+        assert sums[group].tolist() == [sum(2 * i for i in expected), sum(2 * i + 1 for i in expected)]
