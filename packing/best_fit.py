@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from .arrays import Int32
 from .base import Packer
+from .decreasing import decreasing
 from .first_fit import only_tokens
-from .kernels import best_fit, falling_by_counting, in_input_order
+from .kernels import best_fit
 from .policies import Pieces
 from .samples import Limits, Samples
 
@@ -41,9 +42,7 @@ class BestFitDecreasing(Packer):
         return best_fit_refusal(limits)
 
     def group(self, pieces: Pieces) -> Int32:
-        sizes, capacity = pieces.sizes[:, 0], int(pieces.caps[0])
-        falling, start = falling_by_counting(sizes, capacity)
-        return in_input_order(best_fit(falling, capacity), sizes, start)
+        return decreasing(best_fit, pieces.sizes[:, 0], int(pieces.caps[0]))
 
 
 def best_fit_refusal(limits: Limits) -> str | None:

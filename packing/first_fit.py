@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from .arrays import Int32, descending_order
+from .arrays import Int32
 from .base import Packer
+from .decreasing import decreasing
 from .kernels import first_fit
 from .policies import Pieces
 from .samples import Limits, Samples
@@ -40,10 +39,7 @@ class FirstFitDecreasing(Packer):
         return only_tokens(limits)
 
     def group(self, pieces: Pieces) -> Int32:
-        order = descending_order(pieces.sizes[:, 0])
-        pack_of = np.empty(len(order), dtype=np.int32)
-        pack_of[order] = first_fit(pieces.sizes[order, 0], int(pieces.caps[0]))
-        return pack_of
+        return decreasing(first_fit, pieces.sizes[:, 0], int(pieces.caps[0]))
 
 
 def only_tokens(limits: Limits) -> str | None:

@@ -135,8 +135,8 @@ def first_fit(sizes: Int64, capacity: int) -> Int32:
     """Pack of each piece in turn: the lowest-numbered pack with room. O(n log n).
 
     A binary tree over packs holds the largest room below each node; packs that are not open yet have full room, so a
-    descent to the left wherever the room suffices ends at the first fit. At most one pack stays half empty, which
-    bounds the number of packs.
+    descent to the left wherever the room suffices ends at the first fit. A piece no shorter than the one before fits
+    in no pack left of that one's, so its search starts there. At most one pack is half empty, which bounds their number.
     """
     n = len(sizes)
     leaves = 1
@@ -144,21 +144,29 @@ def first_fit(sizes: Int64, capacity: int) -> Int32:
         leaves *= 2
     room = np.full(2 * leaves, capacity, dtype=np.int64)
     pack_of = np.empty(n, dtype=np.int32)
+    node, before = 1, capacity + 1
     for i in range(n):
         size = sizes[i]
-        node = 1
+        if size < before:
+            node = 1
+        while room[node] < size:  # climb until a subtree to the right has room
+            while node % 2 == 1:
+                node //= 2
+            node += 1
         while node < leaves:
             node *= 2
             if room[node] < size:
                 node += 1
+        before = size
         pack_of[i] = node - leaves
         room[node] -= size
-        while node > 1:
-            node //= 2
-            largest = max(room[2 * node], room[2 * node + 1])
-            if room[node] == largest:
+        above = node // 2
+        while above > 0:
+            largest = max(room[2 * above], room[2 * above + 1])
+            if room[above] == largest:
                 break
-            room[node] = largest
+            room[above] = largest
+            above //= 2
     return pack_of
 
 

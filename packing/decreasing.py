@@ -1,0 +1,25 @@
+"""What all "decreasing" rules share: pieces from longest to shortest, equal ones by index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .arrays import Int32, Int64, descending_order
+from .kernels import falling_by_counting, in_input_order
+
+__all__ = ["decreasing"]
+
+LARGEST_COUNTED = 2**20  # sizes up to here are sorted by counting
+
+
+def decreasing(rule: Callable[[Int64, int], Int32], sizes: Int64, capacity: int) -> Int32:
+    """Apply ``rule(sizes, capacity)``, which takes pieces in turn, to falling sizes; return the pack of each piece, (n,)."""
+    if capacity <= LARGEST_COUNTED:
+        falling, start = falling_by_counting(sizes, capacity)
+        return in_input_order(rule(falling, capacity), sizes, start)
+    order = descending_order(sizes)
+    pack_of = np.empty(len(order), dtype=np.int32)
+    pack_of[order] = rule(sizes[order], capacity)
+    return pack_of
