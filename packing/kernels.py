@@ -136,7 +136,7 @@ def first_fit(sizes: Int64, capacity: int) -> Int32:
 
     A binary tree over packs holds the largest room below each node; packs that are not open yet have full room, so a
     descent to the left wherever the room suffices ends at the first fit. A piece no shorter than the one before fits
-    in no pack left of that one's, so its search starts there. At most one pack is half empty, which bounds their number.
+    in no pack left of that one's, so its search starts there. At most one pack is half empty: that bounds their number.
     """
     n = len(sizes)
     leaves = 1
