@@ -6,7 +6,9 @@ from packing.lazy import lazy_names
 from packing.registry import Registry
 
 if TYPE_CHECKING:
+    from .auto import Auto as Auto
     from .base import Balancer as Balancer
+    from .baselines import Random as Random
     from .baselines import RoundRobin as RoundRobin
     from .baselines import StayHome as StayHome
     from .cost import Linear as Linear
@@ -20,18 +22,30 @@ if TYPE_CHECKING:
     from .grid import GridLike as GridLike
     from .karmarkar_karp import KarmarkarKarp as KarmarkarKarp
     from .lpt import LPT as LPT
+    from .multifit import Multifit as Multifit
+    from .peel import Peel as Peel
     from .plan import Assignment as Assignment
     from .plan import Plan as Plan
     from .plan import Status as Status
+    from .portfolio import Portfolio as Portfolio
     from .problem import Problem as Problem
+    from .refine import Refine as Refine
+    from .rotate import Rotate as Rotate
     from .zigzag import Zigzag as Zigzag
 
 _BALANCERS = {
     "StayHome": "balancers.baselines:StayHome",
     "RoundRobin": "balancers.baselines:RoundRobin",
+    "Random": "balancers.baselines:Random",
     "Zigzag": "balancers.zigzag:Zigzag",
     "LPT": "balancers.lpt:LPT",
     "KarmarkarKarp": "balancers.karmarkar_karp:KarmarkarKarp",
+    "Multifit": "balancers.multifit:Multifit",
+    "Refine": "balancers.refine:Refine",
+    "Portfolio": "balancers.portfolio:Portfolio",
+    "Peel": "balancers.peel:Peel",
+    "Rotate": "balancers.rotate:Rotate",
+    "Auto": "balancers.auto:Auto",
 }
 _OTHERS = {
     "Balancer": "balancers.base:Balancer",

@@ -1,4 +1,4 @@
-"""What frameworks do today, to measure the others against."""
+"""What frameworks do today, and chance: to measure the others against."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from packing.arrays import as_int
+from packing.errors import InvalidParameter
+
 from .base import Balancer
 from .errors import InvalidPlan
 from .plan import Assignment, Plan
 from .problem import Problem
 
-__all__ = ["RoundRobin", "StayHome"]
+__all__ = ["Random", "RoundRobin", "StayHome"]
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,26 @@ class RoundRobin(Balancer):
 
     def assign(self, problem: Problem) -> Assignment:
         return Assignment(np.arange(problem.n_packs, dtype=np.int32) % np.int32(problem.grid.n_cells))
+
+
+@dataclass(frozen=True)
+class Random(Balancer):
+    """Round robin over packs shuffled by ``seed``: the control group. O(n). All barriers, all counts.
+
+    Every rank draws the same: the generator is local and seeded by ``seed`` and the step of the problem.
+    """
+
+    seed: int = 0
+
+    scale_free = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        as_int("Random.seed", self.seed, InvalidParameter, least=0)
+
+    def assign(self, problem: Problem) -> Assignment:
+        order = np.random.default_rng([self.seed, problem.step]).permutation(problem.n_packs)
+        return Assignment(order.astype(np.int32) % np.int32(problem.grid.n_cells))
 
 
 @dataclass(frozen=True)

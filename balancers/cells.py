@@ -14,10 +14,10 @@ from packing.arrays import Int32, Int64, descending_order
 from packing.jit import kernel
 
 from .grid import Barrier
-from .heap import heapify, sift_down
+from .ordering import heapify, sift_down
 from .problem import Problem
 
-__all__ = ["Bins", "bins_of", "cells_of", "fill_fewest"]
+__all__ = ["Bins", "bins_of", "cells_of", "fill_fewest", "fullest"]
 
 
 class Bins(NamedTuple):
@@ -47,6 +47,17 @@ def cells_of(problem: Problem, bin_of: Int32) -> Int32:
     return _deal(problem.heaviest_first, bin_of, grid.n_ranks, grid.n_micro_steps)
 
 
+def fullest(problem: Problem, bin_of: Int32, n_bins: int) -> int:
+    """Return the load of the fullest bin."""
+    return int(_loads(problem, bin_of, n_bins).max())
+
+
+def _loads(problem: Problem, bin_of: Int32, n_bins: int) -> Int64:
+    load = np.zeros(n_bins, dtype=np.int64)
+    np.add.at(load, bin_of, problem.total)
+    return load
+
+
 def _arrange(problem: Problem, bin_of: Int32) -> Int32:
     """Group finished cells into micro-steps and give each a rank.
 
@@ -55,8 +66,7 @@ def _arrange(problem: Problem, bin_of: Int32) -> Int32:
     cell goes to the rank with the smallest total so far, rows of large spread first, which evens the ranks.
     """
     grid = problem.grid
-    load = np.zeros(grid.n_cells, dtype=np.int64)
-    np.add.at(load, bin_of, problem.total)
+    load = _loads(problem, bin_of, grid.n_cells)
     rows = descending_order(load).reshape(grid.n_micro_steps, grid.n_ranks)
     spread = load[rows[:, 0]] - load[rows[:, -1]]
     rank_load = np.zeros(grid.n_ranks, dtype=np.int64)

@@ -10,9 +10,10 @@ from packing.arrays import Int32, Int64
 from packing.jit import kernel
 
 from .base import Balancer
-from .cells import bins_of, cells_of, fill_fewest
+from .cells import bins_of, cells_of, fill_fewest, fullest
 from .grid import Barrier, Counts
-from .heap import sift_down
+from .lpt import lpt
+from .ordering import falling_order, sift_down
 from .plan import Assignment
 from .problem import Problem
 
@@ -28,18 +29,23 @@ class KarmarkarKarp(Balancer):
     the sorted packs start in groups of n_bins, one per bin, so that the bins' counts differ by at most one (balanced
     LDM, Yakir 1996; Michiels, Aarts, Korst, van Leeuwen & Spieksma 2012).
 
-    Guarantee: <= 4/3 - 1/(3 (n_bins - 1)) x optimum with free counts. Balanced, each bin takes one pack of every
-    group, so on heavy tails it is far off (a lognormal at 64 x 4 costs 1.2 x the bound, `LPT` 1.05): use it for smooth
-    loads. O(n log n) time where parts are even, O(n n_bins) at worst (free counts, one giant); O(n) memory. Ties: the
-    pack before the partial solution, the older one of two.
+    Balanced, each bin takes one pack of every group, which evens out smooth loads but not heavy tails (a lognormal at
+    256 x 16 costs 1.5 x the bound): where `LPT` costs less, its plan is the answer.
+
+    Guarantee: cost <= (4/3 - 1/(3 n_bins)) x optimum with free counts. Time O(n log n) where parts are even, at worst
+    O(n n_bins) (free counts, one giant); O(n) memory. Ties: a pack before a partial solution, the older one of two.
     """
 
     barriers = frozenset({Barrier.STEP, Barrier.MICRO_STEP})
     order_free = scale_free = True
 
     def assign(self, problem: Problem) -> Assignment:
-        balanced = problem.grid.counts is not Counts.FREE
-        bin_of = differencing(problem.total, problem.heaviest_first, bins_of(problem).n_bins, balanced)
+        bins, free = bins_of(problem), problem.grid.counts is Counts.FREE
+        bin_of = differencing(problem.total, problem.heaviest_first, bins.n_bins, not free)
+        if not free:
+            greedy = lpt(problem.total, problem.heaviest_first, *bins)
+            if fullest(problem, greedy, bins.n_bins) < fullest(problem, bin_of, bins.n_bins):
+                bin_of = greedy
         return Assignment(cells_of(problem, bin_of))
 
 
@@ -65,7 +71,6 @@ def differencing(loads: Int64, order: Int64, n_bins: int, balanced: bool) -> Int
     head = np.full((n_rows, n_bins), -1, dtype=np.int32)
     tail = np.full((n_rows, n_bins), -1, dtype=np.int32)
     follower = np.full(n, -1, dtype=np.int32)
-    scratch = np.empty((6, n_bins), dtype=np.int64)
     key = np.zeros(n_rows, dtype=np.int64)  # minus the difference: the heap has its smallest on top
     heap = np.zeros(n_rows + 1, dtype=np.int64)
     size = n_used = 0
@@ -87,19 +92,19 @@ def differencing(loads: Int64, order: Int64, n_bins: int, balanced: bool) -> Int
         elif parts > 0:  # the next largest difference is that of a row: it takes the parts up
             row = heap[0]
             size = _pop(heap, size, key)
-            _absorb(value[row], head[row], tail[row], loads, order[first:single], follower, scratch)
+            _absorb(value[row], head[row], tail[row], loads, order[first:single], follower)
         else:
             if size == 0:
                 break
             row = heap[0]
             size = _pop(heap, size, key)
             if single < n_single and (size == 0 or loads[order[single]] >= -key[heap[0]]):
-                _absorb(value[row], head[row], tail[row], loads, order[single : single + 1], follower, scratch)
+                _absorb(value[row], head[row], tail[row], loads, order[single : single + 1], follower)
                 single += 1
             elif size > 0:
                 other = heap[0]
                 size = _pop(heap, size, key)
-                _merge(value[row], head[row], tail[row], value[other], head[other], tail[other], follower, scratch)
+                _merge(value[row], head[row], tail[row], value[other], head[other], tail[other], follower)
             else:
                 break
         key[row] = value[row, -1] - value[row, 0]
@@ -127,16 +132,14 @@ def _start(value: Int64, head: Int32, tail: Int32, loads: Int64, packs: Int64) -
 
 
 @kernel
-def _absorb(
-    value: Int64, head: Int32, tail: Int32, loads: Int64, packs: Int64, follower: Int32, scratch: Int64
-) -> None:
+def _absorb(value: Int64, head: Int32, tail: Int32, loads: Int64, packs: Int64, follower: Int32) -> None:
     """Add single packs to a row: the heaviest to its smallest part, and so on; then put the row in order again."""
     last = len(value) - 1
     for i in range(len(packs)):
         value[last - i] += loads[packs[i]]
         head[last - i], tail[last - i] = _join(head[last - i], tail[last - i], packs[i], packs[i], follower)
     if len(packs) > 1:
-        _sort(value, head, tail, scratch)
+        _sort(value, head, tail)
         return
     grown, its_head, its_tail = value[last], head[last], tail[last]
     place = last
@@ -147,16 +150,14 @@ def _absorb(
 
 
 @kernel
-def _merge(
-    value: Int64, head: Int32, tail: Int32, value2: Int64, head2: Int32, tail2: Int32, follower: Int32, scratch: Int64
-) -> None:
+def _merge(value: Int64, head: Int32, tail: Int32, value2: Int64, head2: Int32, tail2: Int32, follower: Int32) -> None:
     """Merge the second row into the first: the largest part with the smallest, and so on."""
     n_bins = len(value)
     for i in range(n_bins):
         j = n_bins - 1 - i
         value[i] += value2[j]
         head[i], tail[i] = _join(head[i], tail[i], head2[j], tail2[j], follower)
-    _sort(value, head, tail, scratch)
+    _sort(value, head, tail)
 
 
 @kernel
@@ -171,29 +172,10 @@ def _join(head: int, tail: int, head2: int, tail2: int, follower: Int32) -> tupl
 
 
 @kernel
-def _sort(value: Int64, head: Int32, tail: Int32, scratch: Int64) -> None:
-    """Sort a row by falling value, stably: bottom-up merge sort of value, head and tail together."""
-    n = len(value)
-    here, there = scratch[:3], scratch[3:]
-    for i in range(n):
-        here[0, i], here[1, i], here[2, i] = value[i], head[i], tail[i]
-    width = 1
-    while width < n:
-        for start in range(0, n, 2 * width):
-            i, middle = start, min(start + width, n)
-            j, stop = middle, min(start + 2 * width, n)
-            for place in range(start, stop):
-                if j >= stop or (i < middle and here[0, i] >= here[0, j]):
-                    source = i
-                    i += 1
-                else:
-                    source = j
-                    j += 1
-                there[0, place], there[1, place], there[2, place] = here[0, source], here[1, source], here[2, source]
-        here, there = there, here
-        width *= 2
-    for i in range(n):
-        value[i], head[i], tail[i] = here[0, i], here[1, i], here[2, i]
+def _sort(value: Int64, head: Int32, tail: Int32) -> None:
+    """Sort the parts of a row by falling value, stably."""
+    order = falling_order(value)
+    value[:], head[:], tail[:] = value[order], head[order], tail[order]
 
 
 @kernel

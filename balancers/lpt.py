@@ -12,7 +12,7 @@ from packing.jit import kernel
 from .base import Balancer
 from .cells import bins_of, cells_of, fill_fewest
 from .grid import Barrier
-from .heap import heapify, sift_down
+from .ordering import heapify, sift_down
 from .plan import Assignment
 from .problem import Problem
 

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from packing.arrays import SUM_LIMIT, Int32, Int64, as_int64, descending_order, read_only
+from packing.arrays import SUM_LIMIT, Int32, Int64, as_int, as_int64, descending_order, read_only
 
 from .errors import InvalidProblem
 from .grid import Grid, GridLike
@@ -27,6 +27,7 @@ class Problem:
     ``loads``: (n_packs,) or (n_packs, n_stages), what each pack costs, integers >= 0.
     ``home``: (n_packs,) the cell that holds each pack now; None: nothing has a home, so nothing moves.
     ``n_bytes``: (n_packs,) what moving each pack costs.
+    ``step``: the number of the step, for balancers that change from step to step; they hold no state.
     ``unit``: one integer of load in the caller's unit. ``rounding``: the most that scaling changed any load, in that
     unit (0 where exact).
     """
@@ -35,6 +36,7 @@ class Problem:
     grid: Grid
     home: Int32 | None = None
     n_bytes: Int64 | None = None
+    step: int = 0
     unit: Fraction = Fraction(1)
     rounding: float = 0.0
     fewest_per_cell: int = field(init=False)
@@ -46,6 +48,7 @@ class Problem:
         grid: GridLike,
         home: ArrayLike | None = None,
         n_bytes: ArrayLike | None = None,
+        step: int = 0,
         unit: Fraction = Fraction(1),
         rounding: float = 0.0,
     ) -> None:
@@ -64,6 +67,7 @@ class Problem:
         set_(self, "grid", grid)
         set_(self, "home", None if home is None else self._checked_home(home))
         set_(self, "n_bytes", None if n_bytes is None else self._checked_bytes(n_bytes))
+        set_(self, "step", as_int("step", step, InvalidProblem, least=0))
         set_(self, "unit", Fraction(unit))
         set_(self, "rounding", rounding)
         fewest, most = grid.counts_for(len(checked))
@@ -88,7 +92,7 @@ class Problem:
             where = tuple(int(i) for i in np.argwhere(bad)[0])
             raise InvalidProblem(f"loads must be finite and >= 0; loads{list(where)} = {values[where]}.")
         scaled, unit, rounding = _scale(values)
-        return cls(scaled, grid, home, n_bytes, unit, rounding)
+        return cls(scaled, grid, home, n_bytes, unit=unit, rounding=rounding)
 
     @property
     def n_packs(self) -> int:
@@ -118,7 +122,7 @@ class Problem:
         return lower_bound(self)
 
     def __reduce__(self) -> tuple[type[Problem], tuple[object, ...]]:
-        return Problem, (self.loads, self.grid, self.home, self.n_bytes, self.unit, self.rounding)
+        return Problem, (self.loads, self.grid, self.home, self.n_bytes, self.step, self.unit, self.rounding)
 
     def __repr__(self) -> str:
         shown = self.loads.tolist() if self.loads.size <= 64 else f"<{self.loads.shape} of sum {int(self.total.sum())}>"
@@ -127,7 +131,8 @@ class Problem:
             for name, array in (("home", self.home), ("n_bytes", self.n_bytes))
             if array is not None
         )
-        return f"Problem({shown}, {self.grid}{rest})"
+        step = f", step={self.step}" if self.step else ""
+        return f"Problem({shown}, {self.grid}{rest}{step})"
 
     def _checked_home(self, home: ArrayLike) -> Int32:
         remedy = "A home is a cell: micro-step x n_ranks + rank."

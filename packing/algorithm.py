@@ -19,6 +19,21 @@ class Algorithm:
     rank. Hence nothing with an identity of its own (arrays, functions, random generators) may be a parameter.
     """
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "__repr__" not in vars(cls):
+            cls.__repr__ = Algorithm.__repr__  # type: ignore[method-assign]  # dataclass would put its own there
+
+    def __repr__(self) -> str:
+        """Return the text that the registry parses back: ``LeastMovement(Refine(LPT()), tolerance_ppm=0)``."""
+        texts: list[str] = []
+        named = False  # algorithms inside come first and need no name
+        for field in fields(self):
+            value = getattr(self, field.name)
+            named = named or not _is_algorithm(value)
+            texts.append(f"{field.name}={value!r}" if named else repr(value))
+        return f"{type(self).__name__}({', '.join(texts)})"
+
     def __post_init__(self) -> None:
         for field in fields(self):
             if not _is_plain(getattr(self, field.name)):
@@ -32,3 +47,7 @@ def _is_plain(value: object) -> bool:
     if isinstance(value, tuple):
         return all(map(_is_plain, value))
     return type(value) in PLAIN or isinstance(value, Algorithm)
+
+
+def _is_algorithm(value: object) -> bool:
+    return isinstance(value, Algorithm) or (isinstance(value, tuple) and all(map(_is_algorithm, value)))

@@ -1,0 +1,50 @@
+"""Several balancers tried, the best plan kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from packing.errors import InvalidParameter
+
+from .base import Balancer
+from .karmarkar_karp import KarmarkarKarp
+from .lpt import LPT
+from .plan import Assignment, Plan
+from .problem import Problem
+
+__all__ = ["Portfolio"]
+
+
+@dataclass(frozen=True)
+class Portfolio(Balancer):
+    """The best plan of several balancers by (cost, largest rank total, bytes moved); of equal ones the first.
+
+    Those that refuse a problem are left out; it is refused where all of them do. A plan whose cost meets the bound ends
+    the search. Guarantee: as good as the best of them. Time: their sum.
+    """
+
+    balancers: tuple[Balancer, ...] = (LPT(), KarmarkarKarp())
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "balancers", tuple(self.balancers))  # a list will do
+        super().__post_init__()
+        if not self.balancers:
+            raise InvalidParameter("Portfolio needs at least one balancer.")
+
+    def refusal(self, problem: Problem) -> str | None:
+        reasons = [(balancer, balancer.refusal(problem)) for balancer in self.balancers]
+        if any(reason is None for _, reason in reasons):
+            return None
+        return "all of it refuse: " + "; ".join(f"{balancer!r}: {reason}" for balancer, reason in reasons)
+
+    def assign(self, problem: Problem) -> Assignment:
+        best: Plan | None = None
+        for balancer in self.balancers:
+            if balancer.refusal(problem) is None:
+                plan = balancer.plan(problem)
+                if best is None or plan.key < best.key:
+                    best = plan
+                if best.cost == best.lower_bound:
+                    break
+        assert best is not None, "refused above"
+        return Assignment(best.cell, best.lower_bound, best.status)
