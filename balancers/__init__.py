@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from .grid import GridLike as GridLike
     from .karmarkar_karp import KarmarkarKarp as KarmarkarKarp
     from .lpt import LPT as LPT
+    from .movement import LeastMovement as LeastMovement
+    from .movement import WorthMoving as WorthMoving
+    from .movement import movement_front as movement_front
     from .multifit import Multifit as Multifit
     from .peel import Peel as Peel
     from .plan import Assignment as Assignment
@@ -44,12 +47,15 @@ _BALANCERS = {
     "Refine": "balancers.refine:Refine",
     "Portfolio": "balancers.portfolio:Portfolio",
     "Peel": "balancers.peel:Peel",
+    "LeastMovement": "balancers.movement:LeastMovement",
+    "WorthMoving": "balancers.movement:WorthMoving",
     "Rotate": "balancers.rotate:Rotate",
     "Auto": "balancers.auto:Auto",
 }
 _OTHERS = {
     "Balancer": "balancers.base:Balancer",
     "Linear": "balancers.cost:Linear",
+    "movement_front": "balancers.movement:movement_front",
     "Problem": "balancers.problem:Problem",
     **{name: f"balancers.plan:{name}" for name in ("Assignment", "Plan", "Status")},
     **{name: f"balancers.grid:{name}" for name in ("Barrier", "Counts", "Grid", "GridLike")},

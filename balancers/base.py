@@ -25,7 +25,7 @@ class Balancer(Algorithm, ABC):
     """
 
     barriers: ClassVar[frozenset[Barrier]] = frozenset(Barrier)  # it serves problems with these
-    order_free: ClassVar[bool] = False  # permuting the packs of a problem leaves the cost as it is
+    order_free: ClassVar[bool] = False  # permuting the packs, or homes of packs of equal load, leaves the cost as it is
     scale_free: ClassVar[bool] = False  # multiplying all loads by an integer leaves the cells as they are
 
     @abstractmethod

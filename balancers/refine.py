@@ -77,11 +77,11 @@ class Refine(Balancer):
         return Assignment(min(plan, better, key=lambda each: each.key).cell)
 
 
-def refined(problem: Problem, bin_of: Int32) -> Int32:
-    """Return ``bin_of`` (n_packs,) after local search; the fullest bin gets no fuller."""
+def refined(problem: Problem, bin_of: Int32, limit: int = 0) -> Int32:
+    """Return ``bin_of`` (n_packs,) after local search; it ends when no bin is above ``limit`` or near the bound."""
     bins = bins_of(problem)
     bound = max_of_sums(problem.total[problem.heaviest_first[::-1]], *bins)
-    target = bound + bound // CLOSE_ENOUGH  # the same as the bound where the loads' common step is larger
+    target = max(limit, bound + bound // CLOSE_ENOUGH)  # the same as the bound where the loads' common step is larger
     return refine(problem.total, problem.heaviest_first, bin_of, *bins, target, STEPS_PER_PACK * problem.n_packs)
 
 

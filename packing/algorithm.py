@@ -25,13 +25,16 @@ class Algorithm:
             cls.__repr__ = Algorithm.__repr__  # type: ignore[method-assign]  # dataclass would put its own there
 
     def __repr__(self) -> str:
-        """Return the text that the registry parses back: ``LeastMovement(Refine(LPT()), tolerance_ppm=0)``."""
+        """Return the text that the registry parses back: ``LeastMovement(Refine(LPT()), tolerance_ppm=100)``."""
         texts: list[str] = []
-        named = False  # algorithms inside come first and need no name
+        named = False  # algorithms inside come first and need no name; what is at its default goes unsaid
         for field in fields(self):
             value = getattr(self, field.name)
             named = named or not _is_algorithm(value)
-            texts.append(f"{field.name}={value!r}" if named else repr(value))
+            if not named:
+                texts.append(repr(value))
+            elif value != field.default:
+                texts.append(f"{field.name}={value!r}")
         return f"{type(self).__name__}({', '.join(texts)})"
 
     def __post_init__(self) -> None:

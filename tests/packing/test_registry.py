@@ -43,7 +43,7 @@ def test_nested_texts_parse() -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("karmakar_karp", 'no balancer "karmakar_karp"; did you mean "karmarkar_karp"? Known: karmarkar_karp, lpt'),
+        ("karmakar_karp", 'no balancer "karmakar_karp"; did you mean "karmarkar_karp"? Known: auto, karmarkar_karp'),
         ("LPT(", "cannot read the balancer"),
         ("LPT(3)", r'cannot build "LPT(3)"'),
         ("LPT(x=print)", '"print" is no literal and no call'),
