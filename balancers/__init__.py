@@ -12,16 +12,22 @@ if TYPE_CHECKING:
     from .baselines import RoundRobin as RoundRobin
     from .baselines import StayHome as StayHome
     from .cost import Linear as Linear
+    from .cost import stages as stages
     from .errors import Infeasible as Infeasible
     from .errors import InvalidGrid as InvalidGrid
     from .errors import InvalidPlan as InvalidPlan
     from .errors import InvalidProblem as InvalidProblem
+    from .fitting import Fit as Fit
+    from .fitting import fit as fit
     from .grid import Barrier as Barrier
     from .grid import Counts as Counts
     from .grid import Grid as Grid
     from .grid import GridLike as GridLike
+    from .ilp import ILP as ILP
+    from .iterated import Iterated as Iterated
     from .karmarkar_karp import KarmarkarKarp as KarmarkarKarp
     from .lpt import LPT as LPT
+    from .minimum_bin_slack import MinimumBinSlack as MinimumBinSlack
     from .movement import LeastMovement as LeastMovement
     from .movement import WorthMoving as WorthMoving
     from .movement import movement_front as movement_front
@@ -44,7 +50,10 @@ _BALANCERS = {
     "LPT": "balancers.lpt:LPT",
     "KarmarkarKarp": "balancers.karmarkar_karp:KarmarkarKarp",
     "Multifit": "balancers.multifit:Multifit",
+    "MinimumBinSlack": "balancers.minimum_bin_slack:MinimumBinSlack",
     "Refine": "balancers.refine:Refine",
+    "Iterated": "balancers.iterated:Iterated",
+    "ILP": "balancers.ilp:ILP",
     "Portfolio": "balancers.portfolio:Portfolio",
     "Peel": "balancers.peel:Peel",
     "LeastMovement": "balancers.movement:LeastMovement",
@@ -55,6 +64,9 @@ _BALANCERS = {
 _OTHERS = {
     "Balancer": "balancers.base:Balancer",
     "Linear": "balancers.cost:Linear",
+    "stages": "balancers.cost:stages",
+    "Fit": "balancers.fitting:Fit",
+    "fit": "balancers.fitting:fit",
     "movement_front": "balancers.movement:movement_front",
     "Problem": "balancers.problem:Problem",
     **{name: f"balancers.plan:{name}" for name in ("Assignment", "Plan", "Status")},

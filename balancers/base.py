@@ -9,6 +9,7 @@ from typing import ClassVar, final
 from packing.algorithm import Algorithm
 from packing.errors import CannotServe
 
+from .errors import InvalidPlan
 from .grid import Barrier
 from .plan import Assignment, Plan
 from .problem import Problem
@@ -24,6 +25,7 @@ class Balancer(Algorithm, ABC):
     The class attributes say what a subclass claims; `balancers.testing.check_balancer` holds it to them.
     """
 
+    portable: ClassVar[bool] = True  # the same plan on every CPU and platform; if not, one rank plans for all
     barriers: ClassVar[frozenset[Barrier]] = frozenset(Barrier)  # it serves problems with these
     order_free: ClassVar[bool] = False  # permuting the packs, or homes of packs of equal load, leaves the cost as it is
     scale_free: ClassVar[bool] = False  # multiplying all loads by an integer leaves the cells as they are
@@ -48,5 +50,7 @@ class Balancer(Algorithm, ABC):
         reason = self.refusal(problem)
         if reason is not None:
             raise CannotServe(f"{self!r} cannot serve {problem.grid!r}: {reason}.")
-        cell, lower_bound, status = self.assign(problem)
-        return Plan(problem, cell, repr(self), status, lower_bound)
+        answer: object = self.assign(problem)
+        if not isinstance(answer, Assignment):
+            raise InvalidPlan(f"{self!r}.assign must return Assignment(cell); got {type(answer).__name__}.")
+        return Plan(problem, answer.cell, repr(self), answer.status, answer.lower_bound)

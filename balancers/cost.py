@@ -12,9 +12,11 @@ import numpy as np
 from packing.arrays import SUM_LIMIT, Int64
 from packing.errors import InvalidParameter
 
-__all__ = ["Linear"]
+__all__ = ["Linear", "amount_of", "stages"]
 
 SCALE = 1_000_000  # coefficients are kept in picoseconds: integers decide
+# pairs of tokens that attend to each other: the mean of these sums over the samples of a pack, a whole number
+PAIRS = {"full_pairs": ("tokens_squared",), "causal_pairs": ("tokens_squared", "tokens")}
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -22,7 +24,9 @@ class Linear:
     """A fixed time per pack plus a time per unit of what it holds, in microseconds.
 
     ``Linear(fixed_us=60_000, image_tokens=280)`` is a vision encoder that takes 60 ms plus 0.28 ms per image token.
-    Coefficients are rounded to 1e-6 us.
+    Attention costs a time per pair of tokens that attend to each other, always within one sample:
+    ``Linear(tokens=1.5, causal_pairs=0.002)`` for a causal model, L (L + 1) / 2 pairs in a sample of L tokens;
+    ``full_pairs`` for L x L. Coefficients are rounded to 1e-6 us.
     """
 
     fixed_us: float
@@ -41,19 +45,17 @@ class Linear:
     def loads(self, amounts: Mapping[str, Int64]) -> Int64:
         """Return the load of each pack in whole microseconds, (n_packs,), from its amounts, (n_packs,) each.
 
-        ``amounts`` is what `Packing.sums` returns. Raises `InvalidParameter` for an amount that is not there or a load
-        beyond int64.
+        ``amounts`` is what `Packing.sums` returns; the pairs are worked out from it. Raises `InvalidParameter` for an
+        amount that is not there or a load beyond int64.
         """
         if not amounts:
             raise InvalidParameter("Linear.loads needs the amounts of the packs: pass packing.sums().")
-        for name, _ in self.us_per:
-            if name not in amounts:
-                raise InvalidParameter(f'Linear has a coefficient for "{name}"; the packs have {", ".join(amounts)}.')
+        held = {name: amount_of(amounts, name) for name, _ in self.us_per}
         n_packs = len(next(iter(amounts.values())))
         largest = _scaled(self.fixed_us)
         picoseconds = np.full(n_packs, largest, dtype=np.int64) if largest < SUM_LIMIT else np.zeros(0, np.int64)
         for name, us in self.us_per:
-            values, coefficient = amounts[name], _scaled(us)
+            values, coefficient = held[name], _scaled(us)
             largest += coefficient * int(values.max(initial=0))
             if largest < SUM_LIMIT:
                 picoseconds = picoseconds + values * coefficient
@@ -64,6 +66,22 @@ class Linear:
     def __repr__(self) -> str:
         named = "".join(f", {name}={value!r}" for name, value in self.us_per)
         return f"Linear(fixed_us={self.fixed_us!r}{named})"
+
+
+def stages(amounts: Mapping[str, Int64], first: Linear, *others: Linear) -> Int64:
+    """Return the loads of several models, (n_packs, n_models): the columns that ``Grid(stages=...)`` names."""
+    return np.stack([model.loads(amounts) for model in (first, *others)], axis=1)
+
+
+def amount_of(amounts: Mapping[str, Int64], name: str) -> Int64:
+    """Return the named amount of each pack, (n_packs,): one of ``amounts``, or the pairs of tokens that attend."""
+    if name in amounts:
+        return amounts[name]
+    needed = PAIRS.get(name, (name,))
+    if not amounts.keys() >= set(needed):
+        raise InvalidParameter(f'Linear has a coefficient for "{name}"; the packs have {", ".join(amounts)}.')
+    total: Int64 = np.sum([amounts[each] for each in needed], axis=0)
+    return total // len(needed)
 
 
 def _scaled(us: float) -> int:

@@ -77,7 +77,14 @@ class Plan:
             raise InvalidPlan(
                 f"{balancer} claims the bound {self.lower_bound}, above the cost {self.cost} of its plan."
             )
+        if not isinstance(status, Status) or (status is Status.OPTIMAL and self.cost > self.lower_bound):
+            raise InvalidPlan(
+                f"{balancer} says {status!r}; cost {self.cost} and bound {self.lower_bound} do not prove it."
+            )
         set_(self, "status", Status.OPTIMAL if self.cost == self.lower_bound else status)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Plan, (self.problem, self.cell, self.balancer, self.status, self._proved, self.stayed)
 
     @cached_property
     def cost(self) -> int:
@@ -126,7 +133,7 @@ class Plan:
     def moved(self) -> Int64 | None:
         """Packs that change their rank, ascending; None without home. A new micro-step alone moves no byte."""
         home = self.problem.home
-        return None if home is None else np.flatnonzero(self.rank != home % self.problem.grid.n_ranks)
+        return None if home is None else read_only(np.flatnonzero(self.rank != home % self.problem.grid.n_ranks))
 
     @property
     def moved_packs(self) -> int | None:

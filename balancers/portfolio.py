@@ -39,12 +39,14 @@ class Portfolio(Balancer):
 
     def assign(self, problem: Problem) -> Assignment:
         best: Plan | None = None
+        proven = 0
         for balancer in self.balancers:
             if balancer.refusal(problem) is None:
                 plan = balancer.plan(problem)
+                proven = max(proven, plan.lower_bound)
                 if best is None or plan.key < best.key:
                     best = plan
-                if best.cost == best.lower_bound:
+                if best.cost == proven:
                     break
         assert best is not None, "refused above"
-        return Assignment(best.cell, best.lower_bound, best.status)
+        return Assignment(best.cell, proven, best.status)

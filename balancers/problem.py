@@ -83,6 +83,8 @@ class Problem:
         ``problem.unit`` is the scale, ``problem.rounding`` the largest change it made. NaN, infinite and negative loads
         are refused with their index.
         """
+        if isinstance(loads, np.ndarray | list | tuple) and np.asarray(loads).dtype.kind in "iu":
+            return cls(loads, grid, home, n_bytes)  # exact already; floats are not beyond 2**53
         try:
             values = np.array(loads, dtype=np.float64)
         except (TypeError, ValueError, OverflowError) as error:
@@ -152,17 +154,18 @@ class Problem:
 
 def _scale(values: NDArray[np.float64]) -> tuple[Int64, Fraction, float]:
     """Return integers, the unit that turns them back, and the largest change: none where some power of ten is exact."""
-    total = math.fsum(values.flat)
+    largest_sum = float(values.max(initial=0.0)) * values.size  # inf at worst
     for digits in range(18):
         factor = 10.0**digits
-        if total * factor >= 2.0**53:
+        if largest_sum * factor >= 2.0**53:
             break  # beyond it, floats are no longer exact integers
         scaled = np.rint(values * factor)
         if np.array_equal(scaled / factor, values):
             return scaled.astype(np.int64), Fraction(1, 10**digits), 0.0
-    if total < SUM_LIMIT and np.array_equal(np.rint(values), values):
+    if largest_sum < SUM_LIMIT and np.array_equal(np.rint(values), values):
         return values.astype(np.int64), Fraction(1), 0.0
-    unit = Fraction(10) ** math.ceil(math.log10(total) - 52 * math.log10(2))
+    magnitude = math.log10(values.max()) + math.log10(values.size)
+    unit = Fraction(10) ** math.ceil(magnitude - 52 * math.log10(2))
     integers = [round(Fraction(value) / unit) for value in values.flat]
     rounding = max(
         abs(float(value - integer * unit)) for value, integer in zip(map(Fraction, values.flat), integers, strict=True)

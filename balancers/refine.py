@@ -23,12 +23,12 @@ from .problem import Problem
 __all__ = ["Refine", "refine"]
 
 MOST_ACTIVE = 64  # packs of a bin that take part; of fuller bins an even choice over their sizes
-LARGEST_GROUP = 3  # packs of one bin that are exchanged at once
+LARGEST_GROUP = 4  # packs of one bin that can be exchanged at once
 MOST_GROUPS = 600  # of one size in one bin: bins with more do without groups of that size
 PARTNERS = 8  # light bins that a heavy one looks at in a round; more where bins hold few packs
 STEPS_PER_PACK = 600  # the budget, in comparisons of groups: counted, never timed
 STEPS_PER_SORT, STEPS_PER_TRY = 20, 20  # what a round costs per bin, and an attempt beside its comparisons
-CLOSE_ENOUGH = 100_000  # the search ends within one part in so many of the bound
+CLOSE_ENOUGH, SMALL = 100_000, 2_048  # with more packs the search ends within one part in so many of the bound
 
 # for n packs in a bin: number of groups of k, and where they begin in the bin's list (groups of 0, 1, 2, ... in turn)
 CHOOSE = np.array([[comb(n, k) for k in range(LARGEST_GROUP + 1)] for n in range(MOST_ACTIVE + 1)])
@@ -70,19 +70,24 @@ class Refine(Balancer):
     def assign(self, problem: Problem) -> Assignment:
         plan = self.inner.plan(problem)
         if plan.cost <= plan.lower_bound:
-            return Assignment(plan.cell)
+            return Assignment(plan.cell, plan.lower_bound)
         if problem.grid.barrier is Barrier.STEP:
-            return Assignment(cells_of(problem, refined(problem, plan.rank)))
+            return Assignment(cells_of(problem, refined(problem, plan.rank, plan.lower_bound)), plan.lower_bound)
         better = Plan(problem, cells_of(problem, refined(problem, plan.cell)))
-        return Assignment(min(plan, better, key=lambda each: each.key).cell)
+        return Assignment(min(plan, better, key=lambda each: each.key).cell, plan.lower_bound)
 
 
-def refined(problem: Problem, bin_of: Int32, limit: int = 0) -> Int32:
-    """Return ``bin_of`` (n_packs,) after local search; it ends when no bin is above ``limit`` or near the bound."""
+def refined(problem: Problem, bin_of: Int32, limit: int = 0, largest: int = 3) -> Int32:
+    """Return ``bin_of`` (n_packs,) after local search with groups of up to ``largest`` packs.
+
+    It ends when no bin is above ``limit``, or above the bound; for many packs by less than one part in `CLOSE_ENOUGH`.
+    """
     bins = bins_of(problem)
     bound = max_of_sums(problem.total[problem.heaviest_first[::-1]], *bins)
-    target = max(limit, bound + bound // CLOSE_ENOUGH)  # the same as the bound where the loads' common step is larger
-    return refine(problem.total, problem.heaviest_first, bin_of, *bins, target, STEPS_PER_PACK * problem.n_packs)
+    close = bound // CLOSE_ENOUGH if problem.n_packs > SMALL else 0  # no difference where loads have a common step
+    target = max(limit, bound + close)
+    budget = STEPS_PER_PACK * problem.n_packs
+    return refine(problem.total, problem.heaviest_first, bin_of, *bins, target, budget, largest)
 
 
 class _Bins(NamedTuple):
@@ -105,14 +110,22 @@ class _Bins(NamedTuple):
 
 @kernel
 def refine(
-    loads: Int64, order: Int64, bin_of: Int32, n_bins: int, fewest: int, most: int, target: int, budget: int
+    loads: Int64,
+    order: Int64,
+    bin_of: Int32,
+    n_bins: int,
+    fewest: int,
+    most: int,
+    target: int,
+    budget: int,
+    largest: int,
 ) -> Int32:
     """Exchange groups between bins until none is above ``target``; return the new bin of each pack, (n,).
 
     ``order``: packs, heaviest first. Every bin keeps ``fewest`` to ``most`` packs. ``budget``: steps of the search.
     """
     result = bin_of.copy()
-    bins = _start(loads, order, bin_of, n_bins, fewest < most)
+    bins = _start(loads, order, bin_of, n_bins, fewest < most, largest)
     partners = PARTNERS if bins.packs.shape[1] > 4 else 4 * PARTNERS
     touched = np.full(n_bins, -1, dtype=np.int64)  # the last round that changed the bin
     group, round_, steps, widened = 1, 0, 0, False
@@ -162,15 +175,15 @@ def refine(
                 reached += best <= target
         if heavy == 0 or (widened and changed == 0):
             break
-        widened = changed == 0 and group == LARGEST_GROUP  # the heaviest bin alone, against all others
-        if 4 * reached < heavy and group < LARGEST_GROUP:
+        widened = changed == 0 and group == largest  # the heaviest bin alone, against all others
+        if 4 * reached < heavy and group < largest:
             group += 1
         round_ += 1
     return result
 
 
 @kernel
-def _start(loads: Int64, order: Int64, bin_of: Int32, n_bins: int, free: bool) -> _Bins:
+def _start(loads: Int64, order: Int64, bin_of: Int32, n_bins: int, free: bool, largest: int) -> _Bins:
     """Fill the bins. With ``free`` counts packs without load stay out, and places for more packs are kept."""
     n = len(order)
     load = np.zeros(n_bins, dtype=np.int64)
@@ -197,7 +210,7 @@ def _start(loads: Int64, order: Int64, bin_of: Int32, n_bins: int, free: bool) -
             seen[bin_] += 1
     length = 0
     for n_active in range(width + 1):
-        length = max(length, FIRST_GROUP[n_active, LARGEST_GROUP] + N_GROUPS[n_active, LARGEST_GROUP])
+        length = max(length, FIRST_GROUP[n_active, largest] + N_GROUPS[n_active, largest])
     sums = np.empty((n_bins, length), dtype=np.int64)
     codes = np.empty((n_bins, length), dtype=np.int32)
     sums[:, 0] = 0  # the empty group

@@ -28,6 +28,7 @@ class Condition:
     name: str
     environment: tuple[tuple[str, str], ...] = ()
     random_used: bool = False  # the global random states have been drawn from
+    one_cpu: bool = False  # the machine looks as if it had a single core
     clock_races: bool = False  # every look at a clock is a second later than the one before
     under_load: bool = False  # another thread keeps a core busy
 
@@ -44,7 +45,9 @@ def _threads(n: int) -> tuple[tuple[str, str], ...]:
 
 
 CONDITIONS = (
-    Condition("hash seed 1, one thread", (("PYTHONHASHSEED", "1"), *_threads(1)), random_used=True),
+    Condition(
+        "hash seed 1, one thread on one core", (("PYTHONHASHSEED", "1"), *_threads(1)), random_used=True, one_cpu=True
+    ),
     Condition("hash seed 2, a racing clock", (("PYTHONHASHSEED", "2"),), clock_races=True),
     Condition(
         "hash seed 3, two threads, a plain CPU, under load",
@@ -63,7 +66,10 @@ def digests_under(
     multiprocessing's spawn does it: a script needs its ``if __name__ == "__main__"``.
     """
     context = multiprocessing.get_context("spawn")
-    work = pickle.dumps((balancer, list(problems)))
+    try:
+        work = pickle.dumps((balancer, list(problems)))
+    except (pickle.PicklingError, AttributeError) as error:
+        return [f"it cannot be planned with: {error}. Define the class at the top level of a module"] * len(conditions)
     started = []
     for condition in conditions:
         here, there = context.Pipe(duplex=False)
@@ -89,7 +95,7 @@ def _answer(connection: Connection, wait_s: float, timeout_s: float) -> list[str
     try:
         answer: list[str] | str = connection.recv()
     except EOFError:
-        return "the process died"
+        return 'the process died. A script must start its work under if __name__ == "__main__":'
     return answer
 
 
@@ -109,6 +115,8 @@ def _replay(connection: Connection, condition: Condition, work: bytes) -> None:
     try:
         if condition.random_used:
             _use_random()
+        if condition.one_cpu:
+            os.cpu_count = lambda: 1
         if condition.under_load:
             threading.Thread(target=_spin, daemon=True).start()
         if condition.clock_races:

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from .compare import compare_balancers as compare_balancers
     from .compare import deal as deal
     from .files import CannotWrite as CannotWrite
+    from .optima import BadInstance as BadInstance
+    from .optima import Instance as Instance
+    from .optima import Solved as Solved
+    from .optima import read_instances as read_instances
+    from .optima import solve as solve
     from .plot import draw_loads as draw_loads
     from .tables import BadTable as BadTable
     from .tables import read_samples as read_samples
@@ -31,6 +36,7 @@ _NAMES = {
         for name in ("Compare", "Comparison", "Dealt", "NoFullStep", "Refusal", "Row", "compare_balancers", "deal")
     },
     "CannotWrite": "experiments.files:CannotWrite",
+    **{name: f"experiments.optima:{name}" for name in ("BadInstance", "Instance", "Solved", "read_instances", "solve")},
     "draw_loads": "experiments.plot:draw_loads",
     **{name: f"experiments.tables:{name}" for name in ("BadTable", "read_samples")},
     **{name: f"experiments.workload:{name}" for name in ("InvalidWorkload", "Workload", "draw")},

@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from balancers import LPT, Balancer, Barrier, Counts, Grid, KarmarkarKarp, Problem, Zigzag
+from balancers import LPT, Auto, Balancer, Barrier, Counts, Grid, KarmarkarKarp, Problem, Zigzag
 from packing import BestFit, BestFitDecreasing, FirstFit, FirstFitDecreasing, Limits, NextFit, Packer, Samples
 from packing.arrays import Int64
 
@@ -30,7 +30,7 @@ class Bench:
     """What is timed at which sizes, each twice the one before."""
 
     packers: tuple[Packer, ...] = (NextFit(), FirstFit(), FirstFitDecreasing(), BestFit(), BestFitDecreasing())
-    balancers: tuple[Balancer, ...] = (Zigzag(), LPT(), KarmarkarKarp())
+    balancers: tuple[Balancer, ...] = (Zigzag(), LPT(), KarmarkarKarp(), Auto())
     n_samples: tuple[int, ...] = (125_000, 250_000, 500_000, 1_000_000)
     n_packs: tuple[int, ...] = (16_384, 32_768, 65_536, 131_072)
     packs_per_rank: int = 8

@@ -52,7 +52,7 @@ def compare(
         list[str] | None,
         typer.Option(
             help="May be repeated; the first is what the others are compared with. See: evenstep algorithms. "
-            "Default: RoundRobin, Zigzag, LPT, KarmarkarKarp.",
+            "Default: RoundRobin, Zigzag, LPT, KarmarkarKarp, Auto, and Auto moving less for 1 % more.",
             show_default=False,
         ),
     ] = None,
@@ -88,8 +88,13 @@ def compare(
     microseconds of the forward pass, summed over steps like the moves; step_ms is the predicted mean time of a step,
     forward and backward. Equal seeds give equal files but for what stands under measured.
     """
-    for path in filter(None, (json_file, plot)):
+    outputs = [path for path in (json_file, plot) if path]
+    for path in outputs:
         ensure_writable(path)
+    if len({path.resolve() for path in (*outputs, *filter(None, (table,)))}) < len(outputs) + (table is not None):
+        raise typer.BadParameter("TABLE, --json and --plot must be different files.")
+    if plot and plot.suffix.lower() != ".png":
+        raise typer.BadParameter(f'--plot writes PNG: "{plot}" should end in .png.')
     with _progress() as progress:
         task = progress.add_task("packing and planning", total=None)
         from . import report
@@ -150,6 +155,26 @@ def bench(
     if json_file:
         write_atomically(json_file, _json_bytes({"rows": [asdict(timing) for timing in timings]}))
     _console().print(timings_table(timings))
+
+
+@app.command()
+def optima(
+    files: Annotated[list[Path], typer.Argument(help="Instances, .jsonl or .jsonl.gz: name, machines, optimum, jobs.")],
+    balancer: Annotated[
+        list[str] | None,
+        typer.Option(help="May be repeated. Default: LPT, KarmarkarKarp, Multifit, Auto.", show_default=False),
+    ] = None,
+) -> None:
+    """Solve makespan instances (P||Cmax) whose optima are known: share solved and proven, mean gap, CPU time."""
+    from .optima import read_instances, solve
+    from .report import optima_table
+
+    chosen = [BALANCERS.parse(text) for text in balancer or ("LPT", "KarmarkarKarp", "Multifit", "Auto")]
+    families = [(path.name.partition(".")[0].removeprefix("makespan-"), read_instances(path)) for path in files]
+    work = [(each, family, instances) for family, instances in families for each in chosen]
+    with _progress() as progress:
+        results = [solve(*job) for job in progress.track(work, description="solving")]
+    _console().print(optima_table(results))
 
 
 @app.command()

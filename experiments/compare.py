@@ -11,12 +11,14 @@ import numpy as np
 
 from balancers import (
     LPT,
+    Auto,
     Balancer,
     Barrier,
     Counts,
     Grid,
     Infeasible,
     KarmarkarKarp,
+    LeastMovement,
     Linear,
     Plan,
     Problem,
@@ -38,7 +40,14 @@ from packing.arrays import Int64, as_int
 
 __all__ = ["Compare", "Comparison", "Dealt", "Measured", "NoFullStep", "Refusal", "Row", "compare_balancers", "deal"]
 
-DEFAULT_BALANCERS: tuple[Balancer, ...] = (RoundRobin(), Zigzag(), LPT(), KarmarkarKarp())
+DEFAULT_BALANCERS: tuple[Balancer, ...] = (
+    RoundRobin(),
+    Zigzag(),
+    LPT(),
+    KarmarkarKarp(),
+    Auto(),
+    LeastMovement(Auto(), tolerance_ppm=10_000),
+)
 VISION_ENCODER = Linear(fixed_us=60_000, image_tokens=280)  # forward time of a pack: 60 ms + 0.28 ms per image token
 BYTES_PER_TOKEN = 16  # its id and its label, int64 each
 BYTES_PER_IMAGE_TOKEN = 28 * 28 * 3 * 2  # the pixels it covers in Qwen-VL, three colours in bf16
@@ -69,7 +78,7 @@ class Compare:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        as_int("packs_per_cell", self.packs_per_cell, InvalidParameter, least=1)
+        as_int("packs_per_cell", self.packs_per_cell, InvalidParameter, least=1, most=2**20)
         as_int("seed", self.seed, InvalidParameter, least=0)
         if not self.balancers:
             raise InvalidParameter("there must be at least one balancer to compare.")

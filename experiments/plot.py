@@ -7,6 +7,7 @@ from io import BytesIO
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from balancers import Plan, Problem, RoundRobin
 
@@ -48,7 +49,7 @@ def _plans(comparison: Comparison, problem: Problem) -> list[tuple[str, Plan]]:
         if isinstance(row, Row):
             plan = balancer.plan(problem)
             if not np.array_equal(plan.cell, home):
-                plans.append((repr(balancer).removesuffix("()"), plan))
+                plans.append((type(balancer).__name__, plan))
     return plans
 
 
@@ -65,6 +66,7 @@ def _draw(axis: Axes, title: str, plan: Plan) -> None:
     )
     axis.set_title(f"{title}\nwaste {plan.waste:.1%}", color=TEXT, fontsize=12)
     axis.set_xlim(-0.5, n_ranks - 0.5)
+    axis.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
     axis.set_xlabel(f"rank (mean {mean:.2f} s)", color=TEXT)
     axis.tick_params(colors=FAINT, length=0)
     axis.spines[:].set_visible(False)

@@ -16,8 +16,19 @@ from packing.registry import Registry
 
 from .bench import Timing
 from .compare import Comparison, Refusal, Row, image_token_cv
+from .optima import Solved
 
-__all__ = ["Json", "algorithms_table", "answer", "as_json", "as_table", "on_packing", "refusals", "timings_table"]
+__all__ = [
+    "Json",
+    "algorithms_table",
+    "answer",
+    "as_json",
+    "as_table",
+    "on_packing",
+    "optima_table",
+    "refusals",
+    "timings_table",
+]
 
 T = TypeVar("T")
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | None"
@@ -131,6 +142,20 @@ def timings_table(timings: Iterable[Timing]) -> Table:
             f"{row.quality:.4f}",
             end_section=after is not None and (row.case, row.algorithm) != (after.case, after.algorithm),
         )
+    return table
+
+
+def optima_table(results: Iterable[Solved]) -> Table:
+    """Return a row per family and balancer."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("family", "balancer"):
+        table.add_column(name)
+    for name in ("n", "solved\n%", "proven\n%", "gap\n%", "mean\nms", "max\nms"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in results:
+        shares = (f"{100 * share:.1f}" for share in (row.solved, row.proven))
+        times = (f"{row.gap:.4%}".removesuffix("%"), f"{row.ms_mean:.1f}", f"{row.ms_max:.1f}")
+        table.add_row(row.family, row.balancer, str(row.n), *shares, *times)
     return table
 
 

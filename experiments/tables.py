@@ -25,6 +25,7 @@ __all__ = ["BadTable", "read_samples"]
 REQUIRED = ("tokens", "image_tokens")
 OPTIONAL = ("images", "source")
 WHOLE = re.compile(r"\s*[+-]?[0-9]{1,40}\s*")
+DIGITS = "^[0-9]+$"  # what arrow may convert by itself
 
 
 class BadTable(EvenstepError, ValueError):
@@ -55,6 +56,8 @@ def read_samples(path: str | Path) -> Workload:
         raise BadTable(f"{path}: {'a folder, not a file' if path.is_dir() else 'no such file'}.")
     try:
         columns = reader(path)
+    except UnicodeDecodeError as error:
+        raise BadTable(f"{path}: no UTF-8 text: {error}.") from error
     except OSError as error:  # arrow's too: some damage to a Parquet file reads as an input error
         raise BadTable(f"{path}: cannot be read: {error.strerror or _first_line(error)}.") from error
     except pa.ArrowException as error:
@@ -62,7 +65,11 @@ def read_samples(path: str | Path) -> Workload:
     if not len(columns["tokens"]):
         raise BadTable(f"{path}: the table is empty; it needs one row per sample.")
     amounts = {name: _whole_numbers(path, name, columns[name]) for name in columns if name != "source"}
-    return Workload(_samples(path, amounts), _texts(columns["source"]) if "source" in columns else None)
+    try:
+        source = _texts(columns["source"]) if "source" in columns else None
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise BadTable(f"{path}: source must be text: {_first_line(error)}.") from error
+    return Workload(_samples(path, amounts), source)
 
 
 def _samples(path: Path, amounts: dict[str, Int64]) -> Samples:
@@ -180,6 +187,8 @@ def _converted(column: _Column) -> Int64 | None:
         return None
     if not (pa.types.is_integer(column.type) or pa.types.is_string(column.type)):
         return None
+    if pa.types.is_string(column.type) and not pc.all(pc.match_substring_regex(column, DIGITS)).as_py():
+        return None  # arrow would read hexadecimal too
     try:
         return np.asarray(pc.cast(column, pa.int64()).to_numpy(), dtype=np.int64)
     except pa.ArrowInvalid:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .errors import EvenstepError
 
-__all__ = ["SUM_LIMIT", "Int32", "Int64", "as_int", "as_int64", "descending_order", "read_only"]
+__all__ = ["SUM_LIMIT", "Immutable", "Int32", "Int64", "as_int", "as_int64", "descending_order", "read_only"]
 
 Int64: TypeAlias = NDArray[np.int64]
 Int32: TypeAlias = NDArray[np.int32]
@@ -65,6 +66,18 @@ def as_int64(
     result = np.array(array, dtype=np.int64, order="C")
     _check_sums(name, result, error, remedy)
     return read_only(result)
+
+
+class Immutable:
+    """Base of frozen dataclasses of arrays: the arrays are read-only, also in copies and after pickling."""
+
+    def __post_init__(self) -> None:
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), tuple(getattr(self, each.name) for each in fields(self) if each.init)  # type: ignore[arg-type]
 
 
 def read_only(array: A) -> A:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .algorithm import Algorithm
-from .arrays import Int32, Int64, read_only
+from .arrays import Int32, Int64
 from .errors import CannotServe, InvalidGroups
 from .packs import Packing
 from .policies import Cut, Pieces, cut
@@ -68,11 +68,11 @@ class Packer(Algorithm, ABC):
         return Packing(
             samples,
             limits,
-            read_only(offsets),
-            read_only(by_group(parts.sample, pack_of, offsets)),
-            None if parts.start is None else read_only(by_group(parts.start, pack_of, offsets)),
-            None if parts.stop is None else read_only(by_group(parts.stop, pack_of, offsets)),
-            read_only(slots),
+            offsets,
+            by_group(parts.sample, pack_of, offsets),
+            None if parts.start is None else by_group(parts.start, pack_of, offsets),
+            None if parts.stop is None else by_group(parts.stop, pack_of, offsets),
+            slots,
             parts.left_over,
         )
 

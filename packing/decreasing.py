@@ -14,7 +14,7 @@ __all__ = ["decreasing"]
 LARGEST_COUNTED = 2**20  # sizes up to here are sorted by counting
 
 
-def decreasing(rule: Callable[[Int64, int], Int32], sizes: Int64, capacity: int) -> Int32:
+def decreasing(rule: Callable[[Int32 | Int64, int], Int32], sizes: Int64, capacity: int) -> Int32:
     """Apply ``rule(sizes, capacity)``, which takes pieces in turn, to falling sizes; return packs by index, (n,)."""
     if capacity <= LARGEST_COUNTED:
         falling, start = falling_by_counting(sizes, capacity)

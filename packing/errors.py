@@ -17,7 +17,17 @@ __all__ = [
 
 
 class EvenstepError(Exception):
-    """Base of every error that this library raises on purpose."""
+    """Base of every error that this library raises on purpose. Errors survive pickling, attributes included."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuilt, (type(self), self.args, vars(self))
+
+
+def _rebuilt(cls: type[EvenstepError], args: tuple[object, ...], attributes: dict[str, object]) -> EvenstepError:
+    error = cls.__new__(cls, *args)
+    error.args = args
+    vars(error).update(attributes)
+    return error
 
 
 class InvalidSamples(EvenstepError, ValueError):

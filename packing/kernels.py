@@ -54,7 +54,7 @@ def sums_by_group(sizes: Int64, group_of: Int32, n_groups: int) -> Int64:
 
 
 @kernel
-def falling_by_counting(sizes: Int64, largest: int) -> tuple[Int64, Int64]:
+def falling_by_counting(sizes: Int64, largest: int) -> tuple[Int32, Int64]:
     """Return ``falling``, the sizes from largest to smallest, and ``start`` (largest + 1,), where each begins in it.
 
     Every size is in [0, largest]. O(n + largest).
@@ -62,7 +62,7 @@ def falling_by_counting(sizes: Int64, largest: int) -> tuple[Int64, Int64]:
     start = np.zeros(largest + 1, dtype=np.int64)
     for size in sizes:
         start[size] += 1
-    falling = np.empty(len(sizes), dtype=np.int64)
+    falling = np.empty(len(sizes), dtype=np.int32)
     place = 0
     for size in range(largest, -1, -1):
         count = start[size]
@@ -131,7 +131,7 @@ def padded(sizes: Int64, caps: Int64) -> Int32:
 
 
 @kernel
-def first_fit(sizes: Int64, capacity: int) -> Int32:
+def first_fit(sizes: Int32 | Int64, capacity: int) -> Int32:
     """Pack of each piece in turn: the lowest-numbered pack with room. O(n log n).
 
     A binary tree over packs holds the largest room below each node; packs that are not open yet have full room, so a
@@ -146,7 +146,7 @@ def first_fit(sizes: Int64, capacity: int) -> Int32:
     pack_of = np.empty(n, dtype=np.int32)
     node, before = 1, capacity + 1
     for i in range(n):
-        size = sizes[i]
+        size = int(sizes[i])
         if size < before:
             node = 1
         while room[node] < size:  # climb until a subtree to the right has room
@@ -171,7 +171,7 @@ def first_fit(sizes: Int64, capacity: int) -> Int32:
 
 
 @kernel
-def best_fit(sizes: Int64, capacity: int) -> Int32:
+def best_fit(sizes: Int32 | Int64, capacity: int) -> Int32:
     """Pack of each piece in turn: the fullest pack with room, the last touched of equally full ones.
 
     Packs of equal room form a stack; a bitset over rooms, with a second one over its words, finds the smallest room
@@ -186,7 +186,7 @@ def best_fit(sizes: Int64, capacity: int) -> Int32:
     pack_of = np.empty(n, dtype=np.int32)
     n_packs = 0
     for i in range(n):
-        size = sizes[i]
+        size = int(sizes[i])
         word = size >> 6
         bits = words[word] & (full << (np.uint64(size) & low))
         if bits == 0 and word + 1 < len(words):

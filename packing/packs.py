@@ -7,15 +7,18 @@ from functools import cached_property
 
 import numpy as np
 
-from .arrays import Int32, Int64, read_only
+from .arrays import Immutable, Int32, Int64, read_only
+from .errors import InvalidSamples
 from .policies import LeftOver
 from .samples import Limits, Samples
 
 __all__ = ["Packing"]
 
+LONGEST_SQUARED = 2**31 - 1  # only an isolated piece can be longer
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Packing:
+class Packing(Immutable):
     """Packs of whole samples (or pieces, where a policy cut them), as compressed rows.
 
     Pack p holds the pieces ``offsets[p] : offsets[p + 1]``; piece i is sample ``sample[i]``, of it the tokens
@@ -79,6 +82,8 @@ class Packing:
         """Return what each pack holds, (n_packs,) each: "packs" (1), "samples" (its pieces), "tokens", "tokens_squared"
         (the sum of squared piece lengths: attention), and one per column of the samples."""
         lengths = self.piece_tokens
+        if int(lengths.max(initial=0)) > LONGEST_SQUARED:
+            raise InvalidSamples(f"a piece has {lengths.max()} tokens; squares are counted up to {LONGEST_SQUARED}.")
         sums = {
             "packs": np.ones(len(self), dtype=np.int64),
             "samples": np.diff(self.offsets),

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Int64, read_only
+from .arrays import Immutable, Int64
 from .errors import CannotCut, InvalidLimits, Oversized
 from .samples import Limits, Oversize, Samples
 
@@ -34,7 +34,7 @@ class LeftOverRow(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class LeftOver:
+class LeftOver(Immutable):
     """All that is in no pack: ``sample``, ``tokens`` lost and ``reason`` (values of `Reason`), (n,) each, by sample."""
 
     sample: Int64
@@ -156,7 +156,7 @@ def _cut_tokens(
 def _left_over(gone: NDArray[np.bool_], lost: Int64, reason: Int64) -> LeftOver:
     """Return the samples marked ``gone``, each with its tokens ``lost`` and its ``reason``; (n_samples,) arrays."""
     which = np.flatnonzero(gone)
-    return LeftOver(read_only(which), read_only(lost[which]), read_only(reason[which].astype(np.int8)))
+    return LeftOver(which, lost[which], reason[which].astype(np.int8))
 
 
 def _raise_oversized(sizes: Int64, caps: Int64, names: list[str], over: NDArray[np.bool_]) -> None:
@@ -165,7 +165,7 @@ def _raise_oversized(sizes: Int64, caps: Int64, names: list[str], over: NDArray[
     amount, limit, resource = int(sizes[i, k]), int(caps[k]), names[k]
     raise Oversized(
         f"every sample must fit in a pack; sample {i} takes {amount} {resource}, the limit is {limit} "
-        f"({int(over.sum())} such samples). Set Limits(oversize=...) to DROP, TRUNCATE, SPLIT or ISOLATE.",
+        f"({int(over.sum())} too long in all). Set Limits(oversize=...) to DROP, TRUNCATE, SPLIT or ISOLATE.",
         i,
         resource,
         amount,

@@ -42,8 +42,8 @@ class Registry(Generic[T]):
             from difflib import get_close_matches
 
             close = get_close_matches(snake_case(name), [snake_case(each) for each in paths], n=1, cutoff=0.5)
-            hint = f' did you mean "{close[0]}"?' if close else ""
-            raise InvalidName(f'no {self.kind} "{name}";{hint} Known: {", ".join(sorted(map(snake_case, paths)))}.')
+            hint = f'; did you mean "{close[0]}"?' if close else "."
+            raise InvalidName(f'no {self.kind} "{name}"{hint} Known: {", ".join(sorted(map(snake_case, paths)))}.')
         return self._checked(load(paths[by_any_name[name]]), name)
 
     def parse(self, text: str, known: Iterable[type[T]] = ()) -> T:
@@ -58,9 +58,11 @@ class Registry(Generic[T]):
         try:
             tree = ast.parse(text.strip(), mode="eval").body
         except SyntaxError as error:
-            raise InvalidName(f'cannot read the {self.kind} "{text}": {error.msg}. Write e.g. LPT() or lpt.') from error
+            raise InvalidName(
+                f'cannot read the {self.kind} "{text}": {error.msg}. Write e.g. {self._example()}.'
+            ) from error
         if not isinstance(tree, ast.Call | ast.Name):
-            raise InvalidName(f'"{text}" is no {self.kind}; write e.g. LPT() or lpt.')
+            raise InvalidName(f'"{text}" is no {self.kind}; write e.g. {self._example()}.')
         return self._build(tree, own)
 
     def _build(self, node: ast.Call | ast.Name, own: Mapping[str, type[T]]) -> T:
@@ -94,6 +96,10 @@ class Registry(Generic[T]):
             raise InvalidName(
                 f'"{text}" is no literal and no call; a nested {self.kind} is written with ().'
             ) from error
+
+    def _example(self) -> str:
+        name = next(iter(self._table))
+        return f"{name}() or {snake_case(name)}"
 
     def _paths(self) -> dict[str, str]:
         from importlib.metadata import entry_points  # takes longer than the rest of the package

@@ -17,6 +17,10 @@ from .errors import InvalidLimits, InvalidSamples
 __all__ = ["Limits", "LimitsLike", "Oversize", "Samples", "SamplesLike"]
 
 
+LARGEST_CAPACITY = 2**31 - 1  # places inside a pack are int32, as attention kernels take them
+RESERVED = ("tokens", "packs", "samples", "tokens_squared")  # what `Packing.sums` counts itself
+
+
 class Oversize(Enum):
     """What happens to a sample that fits in no pack. Whatever is lost is listed in `Packing.left_over`."""
 
@@ -43,8 +47,8 @@ class Samples:
         checked = as_int64("tokens", tokens, InvalidSamples, remedy=remedy)
         named: dict[str, Int64] = {}
         for name, values in (columns or {}).items():
-            if not name or name == "tokens":
-                raise InvalidSamples(f'a column cannot be called "{name}"; tokens are the first argument.')
+            if not name or name in RESERVED:
+                raise InvalidSamples(f'a column cannot be called "{name}"; {", ".join(RESERVED)} are counted anyway.')
             named[name] = as_int64(name, values, InvalidSamples, remedy=remedy)
             if len(named[name]) != len(checked):
                 raise InvalidSamples(f"{name} must have one value per sample; {len(named[name])} for {len(checked)}.")
@@ -84,7 +88,7 @@ def _check_image_tokens(tokens: Int64, columns: Mapping[str, Int64]) -> None:
 class Limits:
     """What a pack may hold: the same in every call.
 
-    ``capacity``: tokens per pack. ``budgets``: pairs (column, most per pack). ``max_samples``: most samples per pack.
+    ``capacity``: tokens per pack, below 2**31. ``budgets``: pairs (column, most per pack). ``max_samples``: per pack.
     ``align``: every sample takes up a multiple of this many tokens. ``oversize``: for samples that fit in no pack.
     """
 
@@ -95,8 +99,9 @@ class Limits:
     oversize: Oversize = Oversize.ERROR
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "capacity", as_int("capacity", self.capacity, InvalidLimits, least=1))
-        object.__setattr__(self, "align", as_int("align", self.align, InvalidLimits, least=1))
+        for name in ("capacity", "align"):
+            checked = as_int(name, getattr(self, name), InvalidLimits, least=1, most=LARGEST_CAPACITY)
+            object.__setattr__(self, name, checked)
         if self.align > self.capacity:
             raise InvalidLimits(f"align must be <= capacity; got {self.align} > {self.capacity}.")
         if self.max_samples is not None:

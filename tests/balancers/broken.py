@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from dataclasses import dataclass
 
 import numpy as np
 
-from balancers import LPT, Assignment, Balancer, Barrier, Problem, RoundRobin
+from balancers import LPT, Assignment, Balancer, Barrier, Problem, RoundRobin, Status
 from packing.arrays import Int32
 
 
@@ -38,6 +39,55 @@ class IgnoresCounts(Balancer):
 class BoastsOfABound(Balancer):
     def assign(self, problem: Problem) -> Assignment:
         return Assignment(round_robin(problem), lower_bound=10**18)
+
+
+@dataclass(frozen=True)
+class BelievesInLPT(Balancer):
+    """Proves nothing, and says that it did."""
+
+    barriers = frozenset({Barrier.STEP})
+
+    def assign(self, problem: Problem) -> Assignment:
+        plan = LPT().plan(problem)
+        return Assignment(plan.cell, lower_bound=plan.cost)
+
+
+@dataclass(frozen=True)
+class ClaimsAnOptimum(Balancer):
+    def assign(self, problem: Problem) -> Assignment:
+        return Assignment(round_robin(problem), status=Status.OPTIMAL)
+
+
+@dataclass(frozen=True)
+class OverlooksStages(Balancer):
+    def assign(self, problem: Problem) -> Assignment:
+        cell = round_robin(problem)
+        cell[[int(load) == 0 for load in problem.loads]] = 0
+        return Assignment(cell)
+
+
+@dataclass(frozen=True)
+class OverlooksPairs(Balancer):
+    """Counts are free, equal, within one, padded, or a pair."""
+
+    def refusal(self, problem: Problem) -> str | None:
+        return None if isinstance(problem.grid.counts, tuple) else "pairs only, where it is wrong"
+
+    def assign(self, problem: Problem) -> Assignment:
+        return Assignment(np.zeros(problem.n_packs, dtype=np.int32))
+
+
+@dataclass(frozen=True)
+class ReturnsAnArray(Balancer):
+    def assign(self, problem: Problem) -> Assignment:
+        return round_robin(problem)  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class CountsCores(Balancer):
+    def assign(self, problem: Problem) -> Assignment:
+        shift = np.int32(min(os.cpu_count() or 1, 2))
+        return Assignment((round_robin(problem) + shift) % np.int32(problem.grid.n_cells))
 
 
 @dataclass(frozen=True)
@@ -167,6 +217,12 @@ BROKEN: dict[Balancer, str] = {
     LeavesTheGrid(): "every_pack_once",
     IgnoresCounts(): "counts_respected",
     BoastsOfABound(): "cost_recomputed",
+    BelievesInLPT(): "not_below_bound",
+    ClaimsAnOptimum(): "cost_recomputed",
+    OverlooksStages(): "every_pack_once",
+    OverlooksPairs(): "counts_respected",
+    ReturnsAnArray(): "every_pack_once",
+    CountsCores(): "same_in_any_process",
     ReadsTheClock(): "same_again",
     StopsByTheClock(): "same_in_any_process",
     UsesGlobalRandom(): "same_again",

@@ -22,7 +22,8 @@ from balancers import (
     Zigzag,
 )
 from balancers.karmarkar_karp import differencing
-from balancers.testing import FAMILIES, brute_force_cost, naive_cost
+from balancers.references import brute_force_cost, naive_cost
+from balancers.testing import FAMILIES
 from packing import CannotServe
 
 EVENING = (LPT(), KarmarkarKarp(), Zigzag())

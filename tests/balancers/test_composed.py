@@ -27,7 +27,8 @@ from balancers import (
     Zigzag,
 )
 from balancers.peel import peel
-from balancers.testing import FAMILIES, brute_force_cost, problems
+from balancers.references import brute_force_cost
+from balancers.testing import FAMILIES, problems
 from packing import CannotServe, InvalidParameter
 
 EQUAL = Counts.EQUAL

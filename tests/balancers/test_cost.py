@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from balancers import Linear
+from balancers import Barrier, Grid, Linear, Problem
+from balancers.cost import stages
 from packing import InvalidParameter, NextFit, Samples
 
 
@@ -26,6 +29,37 @@ def test_loads_of_a_packing() -> None:
     packing = NextFit().pack(Samples([5, 5, 5], {"image_tokens": [4, 0, 1]}), 10)
     assert Linear(10, image_tokens=2, samples=100).loads(packing.sums()).tolist() == [10 + 8 + 200, 10 + 2 + 100]
     assert Linear(1).loads(NextFit().pack([], 10).sums()).tolist() == []
+
+
+def test_attention_counts_pairs_within_samples() -> None:
+    """Samples of 1000, 1000 and 2000 tokens in one pack: 6.0e6 pairs, causal 3.002e6; never 4000 squared."""
+    sums = NextFit().pack(Samples([1000, 1000, 2000]), 4000).sums()
+    assert Linear(full_pairs=1).loads(sums).tolist() == [6_000_000]
+    assert Linear(causal_pairs=1).loads(sums).tolist() == [3_002_000]
+    assert Linear(100, tokens=1.5, causal_pairs=0.002).loads(sums).tolist() == [100 + 6_000 + 6_004]
+    with pytest.raises(InvalidParameter, match='coefficient for "causal_pairs"; the packs have tokens'):
+        Linear(causal_pairs=1).loads({"tokens": np.array([1])})
+
+
+@given(st.lists(st.integers(1, 500), min_size=1, max_size=20))
+def test_pairs_are_those_of_each_sample(lengths: list[int]) -> None:
+    sums = NextFit().pack(Samples(lengths), sum(lengths)).sums()
+    assert Linear(causal_pairs=1).loads(sums).tolist() == [sum(n * (n + 1) // 2 for n in lengths)]
+    assert Linear(full_pairs=1).loads(sums).tolist() == [sum(n * n for n in lengths)]
+
+
+def test_a_fixed_cost_tells_few_packs_from_many() -> None:
+    """Sum of lengths + 5 per pack: 2 packs of 50 tokens cost 110, 4 of 25 cost 120."""
+    model = Linear(5, tokens=1)
+    assert model.loads({"tokens": np.full(2, 50)}).sum() == 110
+    assert model.loads({"tokens": np.full(4, 25)}).sum() == 120
+
+
+def test_stages_are_columns() -> None:
+    packing = NextFit().pack(Samples([5, 5, 5], {"image_tokens": [4, 0, 1]}), 10)
+    loads = stages(packing.sums(), Linear(10, image_tokens=2), Linear(tokens=1))
+    assert loads.tolist() == [[18, 10], [12, 5]]
+    assert Problem(loads, Grid(2, 1, Barrier.STAGE, stages=("vision", "language"))).total.tolist() == [28, 17]
 
 
 def test_bad_coefficients_and_amounts() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -20,7 +23,8 @@ from balancers import (
     Status,
     StayHome,
 )
-from balancers.testing import naive_cost, problems
+from balancers.references import naive_cost
+from balancers.testing import problems
 
 #                     micro-step 0   micro-step 1
 #           rank          0  1           0  1
@@ -82,6 +86,23 @@ def test_a_wrong_assignment_is_refused(cell: list[float], text: str) -> None:
 def test_a_bound_above_the_cost_is_refused() -> None:
     with pytest.raises(InvalidPlan, match="mine claims the bound 7, above the cost 6"):
         Plan(Problem([1, 2, 3], 2), [0, 0, 0], "mine", lower_bound=7)
+
+
+def test_an_optimum_that_is_not_proven_is_refused() -> None:
+    with pytest.raises(InvalidPlan, match="cost 6 and bound 3 do not prove it"):
+        Plan(Problem([1, 2, 3], 2), [0, 0, 0], "mine", Status.OPTIMAL)
+    with pytest.raises(InvalidPlan, match="mine says 'optimal'"):
+        Plan(Problem([1, 2, 3], 2), [0, 0, 0], "mine", "optimal")  # type: ignore[arg-type]
+
+
+def test_a_plan_is_read_only_and_travels() -> None:
+    plan = LPT().plan(Problem([3, 1, 2], Grid(2), home=[0, 0, 1], n_bytes=[1, 1, 1]))
+    for each in (plan, pickle.loads(pickle.dumps(plan)), copy.deepcopy(plan)):
+        assert (each.digest(), each.status, each.balancer) == (plan.digest(), plan.status, "LPT()")
+        assert each.moved is not None
+        for array in (each.cell, each.busy, each.order, each.rank_load, each.moved):
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 1
 
 
 def test_status_is_optimal_where_the_bound_is_met() -> None:

@@ -149,6 +149,8 @@ def test_loads_too_far_apart_are_rounded_and_say_so() -> None:
     assert float(LPT().plan(problem).cost * problem.unit) == 1e12
     huge = Problem.from_floats([3e300, 1e300, 2e300], 2)
     assert float(LPT().plan(huge).cost * huge.unit) == pytest.approx(3e300, rel=1e-15)
+    assert Problem.from_floats([1e308] * 10, 2).loads.tolist() == [Problem.from_floats([1e308] * 10, 2).loads[0]] * 10
+    assert Problem.from_floats([2**60 + 1, 2**60], 2).loads.tolist() == [2**60 + 1, 2**60]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.5])

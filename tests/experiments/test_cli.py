@@ -35,6 +35,8 @@ def test_compare_prints_table_packing_and_answer() -> None:
         "Zigzag()",
         "LPT()",
         "KarmarkarKarp()",
+        "Auto()",
+        "LeastMovement(Auto(),",
     ]
     assert any(line.startswith("1,000 samples in ") for line in lines)
     assert any("cuts the step from " in line for line in lines)
@@ -161,3 +163,16 @@ def test_the_face_shows_editors_what_it_loads() -> None:
         shown = [line.split()[-1] for line in file if line.startswith("    from .")]
     assert sorted(shown) == sorted(experiments.__all__)
     assert all(hasattr(experiments, name) for name in shown)
+
+
+def test_results_do_not_overwrite_each_other_or_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "in.csv"
+    table.write_text("tokens,image_tokens\n5,1\n")
+    same = tmp_path / "out.png"
+    for arguments in (
+        ["compare", str(table), "--json", str(table)],
+        ["compare", "--json", str(same), "--plot", str(same)],
+        ["compare", "--plot", str(tmp_path / "out.jpg")],
+    ):
+        assert "Invalid value" in failure(capsys, *arguments) or "should" in arguments
+    assert table.read_text() == "tokens,image_tokens\n5,1\n"

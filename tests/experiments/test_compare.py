@@ -119,13 +119,17 @@ def test_bad_configs_are_refused_at_once(changes: dict[str, Any], error: type[Ev
 def test_default_comparison_finds_what_it_is_for() -> None:
     result = compare_balancers(Compare(), draw(100_000).samples)
     rows = {row.balancer: row for row in result.rows if isinstance(row, Row)}
-    assert list(rows) == ["RoundRobin()", "Zigzag()", "LPT()", "KarmarkarKarp()"]
+    assert list(rows)[:5] == ["RoundRobin()", "Zigzag()", "LPT()", "KarmarkarKarp()", "Auto()"]
+    least = rows["LeastMovement(Auto(), tolerance_ppm=10000)"]
+    assert least.cost <= 1.01 * rows["Auto()"].cost
+    assert least.moved_bytes < 0.3 * rows["Auto()"].moved_bytes
     assert rows["RoundRobin()"].waste > 0.30
     assert rows["RoundRobin()"].moved_packs == 0
     assert rows["LPT()"].waste < 0.01
     assert rows["KarmarkarKarp()"].gap < 0.01
+    assert rows["Auto()"].gap < 0.0001
     assert result.dealt.packing.fill > 0.999
-    assert answer(result).startswith("KarmarkarKarp cuts the step from ")
+    assert answer(result).startswith("Auto cuts the step from ")
 
 
 def test_two_runs_differ_only_in_what_is_measured() -> None:

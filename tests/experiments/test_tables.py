@@ -139,3 +139,22 @@ def test_real_files_are_read_whole(name: str, n_samples: int, mean: float) -> No
     assert round(workload.samples.tokens.mean()) == mean
     assert workload.source is not None
     assert len(workload.source) == n_samples
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "text"),
+    [
+        ("latin.csv", b"tokens,image_tokens,gr\xf6\xdfe\n5,1,2\n", "no UTF-8 text"),
+        ("utf16.csv", "tokens,image_tokens\n5,1\n".encode("utf-16"), "data row 2 has 1"),
+        ("zipped.csv", b"\x1f\x8b\x08\x00\xff\xfe\xfd" * 9, "damaged or no csv file"),
+        (
+            "names.parquet",
+            pa.table({"tokens": [5], "image_tokens": [1], "source": pa.array([b"\xff"], pa.binary())}),
+            "source must be text",
+        ),
+        ("hex.csv", "tokens,image_tokens\n0x10,1\n", "tokens must be whole numbers; data row 1 is '0x10'"),
+    ],
+)
+def test_other_encodings_are_named(tmp_path: Path, name: str, content: Content, text: str) -> None:
+    with pytest.raises(BadTable, match=re.escape(text)):
+        read_samples(write(tmp_path / name, content))

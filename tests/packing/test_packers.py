@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import tracemalloc
 
 import numpy as np
@@ -18,6 +20,7 @@ from packing import (
     FirstFitDecreasing,
     InvalidGroups,
     InvalidLimits,
+    InvalidSamples,
     Limits,
     NextFit,
     Oversize,
@@ -159,6 +162,7 @@ def test_budgets_and_counts_are_kept_by_next_fit_and_refused_by_the_others() -> 
         BestFitDecreasing().pack(samples, limits)
     with pytest.raises(CannotServe, match="Use FirstFitDecreasing"):
         BestFit().pack([1], 2**28)
+    assert len(FirstFit().pack([2**30] * 5, 2**31 - 1)) == 5
     with pytest.raises(InvalidLimits, match=r'budget for "video", but .* \(they have image_tokens\)'):
         NextFit().pack(samples, Limits(100, budgets=(("video", 4),)))
 
@@ -190,6 +194,22 @@ class Answers(Packer):
 def test_a_wrong_answer_of_a_packer_is_an_error(answer: list[int], text: str) -> None:
     with pytest.raises(InvalidGroups, match=text):
         Answers(answer).pack([4, 4, 4], 10)
+
+
+def test_what_is_packed_stays_read_only_and_travels() -> None:
+    packing = FirstFitDecreasing().pack([5, 4, 0, 3], 7)
+    for each in (packing, pickle.loads(pickle.dumps(packing)), copy.deepcopy(packing)):
+        assert each.sums()["tokens"].tolist() == [5, 7]
+        for array in (each.offsets, each.sample, each.slots, each.tokens, each.left_over.sample):
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 1
+
+
+def test_squares_are_counted_only_where_they_fit() -> None:
+    packing = NextFit().pack([2**32], Limits(8, oversize=Oversize.ISOLATE))
+    assert packing.fill == 1.0
+    with pytest.raises(InvalidSamples, match="a piece has 4294967296 tokens; squares are counted up to 2147483647"):
+        packing.sums()
 
 
 def test_sums_are_what_packs_hold() -> None:

@@ -30,7 +30,7 @@ def pieces(packing: Packing) -> list[tuple[int, int, int]]:
 
 
 def test_overlong_samples_under_each_policy() -> None:
-    with pytest.raises(Oversized, match=r"sample 0 takes 7 tokens, the limit is 4 \(1 such samples\)") as caught:
+    with pytest.raises(Oversized, match=r"sample 0 takes 7 tokens, the limit is 4 \(1 too long in all\)") as caught:
         pack([7, 3, 2], 4, Oversize.ERROR)
     assert (caught.value.index, caught.value.amount, caught.value.limit) == (0, 7, 4)
 

@@ -43,13 +43,13 @@ def test_nested_texts_parse() -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("karmakar_karp", 'no balancer "karmakar_karp"; did you mean "karmarkar_karp"? Known: auto, karmarkar_karp'),
+        ("karmakar_karp", 'no balancer "karmakar_karp"; did you mean "karmarkar_karp"? Known: auto, '),
         ("LPT(", "cannot read the balancer"),
         ("LPT(3)", r'cannot build "LPT(3)"'),
         ("LPT(x=print)", '"print" is no literal and no call'),
         ("LPT(**{})", '"**" cannot be used'),
         ("os.system('x')", '"os.system" is no name of a balancer'),
-        ("__import__('os')", 'no balancer "__import__"'),
+        ("__import__('os')", 'no balancer "__import__".'),
         ("", "cannot read the balancer"),
         ("7", '"7" is no balancer'),
     ],

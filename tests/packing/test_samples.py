@@ -65,8 +65,9 @@ def test_columns_are_checked_like_tokens() -> None:
         Samples([7, 8], {"images": [7]})
     with pytest.raises(InvalidSamples, match=r"images\[0\] = -2"):
         Samples([7, 8], {"images": [-2, 0]})
-    with pytest.raises(InvalidSamples, match='a column cannot be called "tokens"'):
-        Samples([7], {"tokens": [7]})
+    for name in ("tokens", "packs", "tokens_squared"):
+        with pytest.raises(InvalidSamples, match=f'a column cannot be called "{name}"; tokens, packs, samples, '):
+            Samples([7], {name: [7]})
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_columns_are_checked_like_tokens() -> None:
         ({"capacity": 8.0}, r"capacity must be an integer; got 8.0 \(float\)"),
         ({"capacity": True}, r"got True \(bool\)"),
         ({"capacity": "8"}, r"got '8' \(str\)"),
-        ({"capacity": 2**62}, "capacity must be in"),
+        ({"capacity": 2**31}, r"capacity must be in \[1, 2147483647\]; got 2147483648"),
         ({"capacity": 8, "align": 0}, "align must be in"),
         ({"capacity": 8, "align": 9}, "align must be <= capacity; got 9 > 8"),
         ({"capacity": 8, "max_samples": 0}, "max_samples must be in"),
