@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from .iterated import Iterated as Iterated
     from .karmarkar_karp import KarmarkarKarp as KarmarkarKarp
     from .lpt import LPT as LPT
+    from .micro_batching import micro_batches as micro_batches
+    from .micro_batching import partition as partition
     from .minimum_bin_slack import MinimumBinSlack as MinimumBinSlack
     from .movement import LeastMovement as LeastMovement
     from .movement import WorthMoving as WorthMoving
@@ -64,6 +66,7 @@ _BALANCERS = {
 _OTHERS = {
     "Balancer": "balancers.base:Balancer",
     "Linear": "balancers.cost:Linear",
+    **{name: f"balancers.micro_batching:{name}" for name in ("micro_batches", "partition")},
     "stages": "balancers.cost:stages",
     "Fit": "balancers.fitting:Fit",
     "fit": "balancers.fitting:fit",

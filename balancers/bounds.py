@@ -37,6 +37,8 @@ def max_of_sums(ascending: Int64, n_bins: int, fewest: int, most: int) -> int:
       bin it is m x the smallest value plus a multiple of the greatest common divisor of the differences.
     """
     n = len(ascending)
+    if n == 0:
+        return 0
     fewest = max(fewest, n - (n_bins - 1) * most)
     bound = -(-int(ascending.sum()) // n_bins)
     prefix = np.concatenate([[0], np.cumsum(ascending)])
