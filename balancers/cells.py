@@ -14,8 +14,9 @@ from packing.arrays import Int32, Int64, descending_order
 from packing.jit import kernel
 
 from .grid import Barrier
-from .ordering import falling_order, heapify, sift_down
+from .ordering import heapify, sift_down
 from .problem import Problem
+from .rows import even_rows
 
 __all__ = ["Bins", "bins_of", "cells_of", "fill_fewest", "fullest"]
 
@@ -62,29 +63,17 @@ def _arrange(problem: Problem, bin_of: Int32) -> Int32:
     """Group finished cells into micro-steps and give each a rank.
 
     Cells sorted by load and cut into rows of n_ranks cost the least of all groupings: if a row holds a cell heavier
-    than some cell of a more expensive row, exchanging the two raises neither row's largest. Inside a row the heaviest
-    cell goes to the rank with the smallest total so far, rows of large spread first, which evens the ranks.
+    than some cell of a more expensive row, exchanging the two raises neither row's largest. Which rank takes which
+    cell of its row is free, and used to even out the ranks.
     """
     grid = problem.grid
     load = _loads(problem, bin_of, grid.n_cells)
     rows = descending_order(load).reshape(grid.n_micro_steps, grid.n_ranks)
     spread = load[rows[:, 0]] - load[rows[:, -1]]
-    return _give_ranks(load, rows, descending_order(spread))[bin_of]
-
-
-@kernel
-def _give_ranks(load: Int64, rows: Int64, order: Int64) -> Int32:
-    """Return the cell of each bin, (n_cells,). ``rows``: bins of a micro-step, heaviest first, served by ``order``."""
-    n_ranks = rows.shape[1]
-    rank_load = np.zeros(n_ranks, dtype=np.int64)
-    cell_of_bin = np.empty(rows.size, dtype=np.int32)
-    for micro_step in order:
-        ranks = falling_order(rank_load)
-        for place in range(n_ranks):
-            bin_, rank = rows[micro_step, place], ranks[n_ranks - 1 - place]
-            cell_of_bin[bin_] = micro_step * n_ranks + rank
-            rank_load[rank] += load[bin_]
-    return cell_of_bin
+    taken = even_rows(load, rows, descending_order(spread))
+    cell_of_bin = np.empty(grid.n_cells, dtype=np.int32)
+    cell_of_bin[taken.ravel()] = np.arange(grid.n_cells, dtype=np.int32)
+    return cell_of_bin[bin_of]
 
 
 @kernel
