@@ -19,20 +19,22 @@ from .refine import Refine
 
 __all__ = ["Auto"]
 
-SMALL = 10_000_000  # packs x ranks up to which methods that are quadratic in them are quick
-KICKS, KICKED_PACKS = 200, 60_000  # at most so many kicks, and so many packs refined by all of them
+SMALL, SMALLER = 32_000_000, 2_000_000  # packs x ranks up to which filling, and differencing, are quick
+FEW, QUICK_KICKS = 2_048, 100  # with equal counts kicks matter for few packs, and are to cost milliseconds only
+KICKS, KICKED_PACKS = 4000, 1_000_000  # at most so many kicks, and so many packs refined by all of them
 
 
 @dataclass(frozen=True)
 class Auto(Balancer):
     """Plans what the others are good at; the one to take when you have not compared.
 
-    Equal and bounded counts: the better of `LPT` and `KarmarkarKarp`, each improved by `Refine`. Free counts: of `LPT`,
-    `KarmarkarKarp`, `Multifit` and `MinimumBinSlack`, each improved, then `Iterated` where the bound is not met; large
-    problems `LPT` alone, improved. Micro-steps with equal counts: the better of `LPT` and `Peel`. A plan at the bound
-    ends the search.
+    Equal and bounded counts: the better of `LPT` and `KarmarkarKarp`, each improved by `Refine`. Free counts: of `LPT`
+    and `MinimumBinSlack`, for fewer packs `Multifit` and `KarmarkarKarp` too, each improved; for many `LPT` alone.
+    Then `Iterated`, more for free counts than for others. Micro-steps with equal counts: the better of `LPT` and
+    `Peel`. A plan at the bound ends the search.
 
     Guarantee: never worse than any of these. Time: O(n log n) for equal counts, about 1 ms for 512 packs on 64 ranks.
+    Free counts are searched harder, up to 0.1-0.3 s where the bound is not met: ``Refine(LPT())`` takes 2 ms there.
     """
 
     barriers = frozenset({Barrier.STEP, Barrier.MICRO_STEP})
@@ -48,10 +50,14 @@ def suited(problem: Problem) -> Balancer:
     if grid.barrier is Barrier.MICRO_STEP and problem.fewest_per_cell == problem.most_per_cell:
         return Portfolio((LPT(), Peel()))
     if grid.counts is not Counts.FREE:
-        return Portfolio((Refine(LPT()), Refine(KarmarkarKarp())))
+        best = Portfolio((Refine(LPT()), Refine(KarmarkarKarp())))
+        few = problem.n_packs <= FEW and grid.barrier is Barrier.STEP
+        return Iterated(best, kicks=QUICK_KICKS) if few else best
     if problem.n_packs * grid.n_ranks > SMALL:
         return Refine(LPT())
-    starts = (LPT(), MinimumBinSlack(), Multifit(), KarmarkarKarp())
+    starts: tuple[Balancer, ...] = (LPT(), MinimumBinSlack())
+    if problem.n_packs * grid.n_ranks <= SMALLER:
+        starts += (Multifit(), KarmarkarKarp())
     best = Portfolio(tuple(map(Refine, starts)))
     if grid.barrier is Barrier.MICRO_STEP:
         return best

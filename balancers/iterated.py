@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from packing.arrays import Int32, as_int
+from packing.arrays import as_int
 from packing.errors import InvalidParameter
 
 from .base import Balancer
-from .cells import bins_of, cells_of, fullest
+from .cells import bins_of, cells_of
 from .grid import Barrier
+from .groups import LARGEST_GROUP
+from .local_search import iterate
 from .lpt import LPT
 from .plan import Assignment
 from .problem import Problem
-from .refine import LARGEST_GROUP, Refine, refined
+from .refine import STEPS_PER_PACK, Refine, target_of
 
 __all__ = ["Iterated"]
 
@@ -45,29 +45,9 @@ class Iterated(Balancer):
 
     def assign(self, problem: Problem) -> Assignment:
         plan = self.inner.plan(problem)
-        best, peak, n_bins = plan.rank, plan.cost, bins_of(problem).n_bins
-        rng = np.random.default_rng(self.seed)
-        for _ in range(self.kicks if problem.n_packs and n_bins > 1 else 0):
-            if peak <= plan.lower_bound:
-                break
-            candidate = refined(problem, _kicked(problem, best, n_bins, rng), plan.lower_bound, LARGEST_GROUP)
-            new_peak = fullest(problem, candidate, n_bins)
-            if new_peak <= peak:
-                best, peak = candidate, new_peak
-        return Assignment(cells_of(problem, best) if peak < plan.cost else plan.cell, plan.lower_bound)
-
-
-def _kicked(problem: Problem, bin_of: Int32, n_bins: int, rng: np.random.Generator) -> Int32:
-    """Return ``bin_of`` with one to three packs exchanged with the fullest bin (or moved, where counts are free)."""
-    load = np.zeros(n_bins, dtype=np.int64)
-    np.add.at(load, bin_of, problem.total)
-    heaviest = int(load.argmax())
-    changed = bin_of.copy()
-    for _ in range(int(rng.integers(1, 4))):
-        mine = np.flatnonzero(changed == heaviest)
-        others = np.flatnonzero(changed != heaviest)
-        if not len(mine) or not len(others):
-            break
-        give, take = rng.choice(mine), rng.choice(others)
-        changed[give], changed[take] = changed[take], changed[give]
-    return changed
+        if plan.cost <= plan.lower_bound:
+            return Assignment(plan.cell, plan.lower_bound)
+        target, budget = target_of(problem, plan.lower_bound), STEPS_PER_PACK * problem.n_packs
+        loads, order, bins = problem.total, problem.heaviest_first, bins_of(problem)
+        bin_of = iterate(loads, order, plan.rank, *bins, target, budget, LARGEST_GROUP, self.kicks, self.seed)
+        return Assignment(cells_of(problem, bin_of), plan.lower_bound)

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from balancers import LPT, Barrier, Counts, Grid, Linear, Plan, Problem, Refine, RoundRobin, Status
+from balancers.local_search import refine
 from balancers.references import brute_force_cost
-from balancers.refine import refine, refined
+from balancers.refine import refined
 from balancers.testing import FAMILIES, problems
 from experiments import draw
 from packing import BestFitDecreasing
@@ -85,7 +86,7 @@ def test_image_loads_are_planned_to_proven_optima() -> None:
 
 
 def test_tables_of_groups_are_binomials() -> None:
-    from balancers.refine import CHOOSE, EXCHANGES, FIRST_GROUP, N_GROUPS
+    from balancers.groups import CHOOSE, EXCHANGES, FIRST_GROUP, N_GROUPS
 
     assert N_GROUPS[8].tolist() == [1, 8, 28, 56, 70]
     assert FIRST_GROUP[8].tolist() == [0, 1, 9, 37, 93]

@@ -1,0 +1,226 @@
+"""Bins whose groups of packs can be exchanged: sorted sums of groups, and the best exchange between two bins."""
+
+from __future__ import annotations
+
+from math import comb
+from typing import NamedTuple
+
+import numpy as np
+
+from packing.arrays import Int32, Int64
+from packing.jit import kernel
+
+__all__ = [
+    "EXCHANGES",
+    "LARGEST",
+    "LARGEST_GROUP",
+    "Bins",
+    "allowed",
+    "closest_exchange",
+    "exchange",
+    "fill_bins",
+    "make_groups",
+]
+
+MOST_ACTIVE = 64  # packs of a bin that take part; of fuller bins an even choice over their sizes
+LARGEST_GROUP = 4  # packs of one bin that can be exchanged at once
+MOST_GROUPS = 600  # of one size in one bin: bins with more do without groups of that size
+
+# for n packs in a bin: number of groups of k, and where they begin in the bin's list (groups of 0, 1, 2, ... in turn)
+CHOOSE = np.array([[comb(n, k) for k in range(LARGEST_GROUP + 1)] for n in range(MOST_ACTIVE + 1)])
+N_GROUPS = np.where(CHOOSE <= MOST_GROUPS, CHOOSE, 0)
+FIRST_GROUP = np.cumsum(N_GROUPS, axis=1) - N_GROUPS
+LARGEST = np.count_nonzero(N_GROUPS, axis=1) - 1  # size of the largest groups that n packs are listed in
+
+# (packs given, packs taken) of exchanges whose larger side is k packs: k for k first, the only one with fixed counts
+EXCHANGES = np.zeros((LARGEST_GROUP + 1, 2 * LARGEST_GROUP, 2), dtype=np.int64)
+for k in range(1, LARGEST_GROUP + 1):
+    EXCHANGES[k, : 2 * k] = [
+        (k, k),
+        *((a, b) for less in range(1, k) for a, b in ((k, k - less), (k - less, k))),
+        (k, 0),
+    ]
+
+
+class Bins(NamedTuple):
+    """Bins during the search; b is a bin.
+
+    ``packs[b, :size[b]]``, lightest first, are those that take part, ``value`` their loads; ``load`` and ``used`` count
+    all packs of the bin. ``sums[b]`` holds the sums of its groups, ascending within each size of group, ``codes[b]``
+    the places of their packs, 6 bits each; both are made when first needed, for groups of up to ``made[b]`` packs.
+    """
+
+    packs: Int32
+    value: Int64
+    size: Int64
+    load: Int64
+    used: Int64
+    sums: Int64
+    codes: Int32
+    made: Int64
+
+
+@kernel
+def fill_bins(loads: Int64, order: Int64, bin_of: Int32, n_bins: int, free: bool, largest: int) -> Bins:
+    """Fill the bins. With ``free`` counts packs without load stay out, and places for more packs are kept."""
+    n = len(order)
+    load = np.zeros(n_bins, dtype=np.int64)
+    used = np.zeros(n_bins, dtype=np.int64)
+    willing = np.zeros(n_bins, dtype=np.int64)
+    for pack in range(n):
+        load[bin_of[pack]] += loads[pack]
+        used[bin_of[pack]] += 1
+        willing[bin_of[pack]] += loads[pack] > 0 or not free
+    width = min(willing.max() + (4 if free else 0), MOST_ACTIVE)
+    packs = np.empty((n_bins, width), dtype=np.int32)
+    value = np.empty((n_bins, width), dtype=np.int64)
+    size = np.zeros(n_bins, dtype=np.int64)
+    seen = np.zeros(n_bins, dtype=np.int64)
+    for at in range(n - 1, -1, -1):
+        pack = order[at]
+        if loads[pack] > 0 or not free:
+            bin_ = bin_of[pack]
+            part = min(willing[bin_], width)
+            if seen[bin_] * part // willing[bin_] == size[bin_] and size[bin_] < part:
+                packs[bin_, size[bin_]] = pack
+                value[bin_, size[bin_]] = loads[pack]
+                size[bin_] += 1
+            seen[bin_] += 1
+    length = 0
+    for n_active in range(width + 1):
+        length = max(length, FIRST_GROUP[n_active, largest] + N_GROUPS[n_active, largest])
+    sums = np.empty((n_bins, length), dtype=np.int64)
+    codes = np.empty((n_bins, length), dtype=np.int32)
+    sums[:, 0] = 0  # the empty group
+    codes[:, 0] = 0
+    return Bins(packs, value, size, load, used, sums, codes, np.zeros(n_bins, dtype=np.int64))
+
+
+@kernel
+def allowed(bins: Bins, bin_: int, other: int, give: int, take: int, fewest: int, most: int) -> bool:
+    """Whether both bins have groups of these sizes, and hold neither too few nor too many packs afterwards."""
+    if N_GROUPS[bins.size[bin_], give] == 0 or N_GROUPS[bins.size[other], take] == 0:
+        return False
+    grows = take - give  # bin_ by so many, other by minus that
+    width = bins.packs.shape[1]
+    return bool(
+        fewest <= bins.used[bin_] + grows <= most
+        and fewest <= bins.used[other] - grows <= most
+        and bins.size[bin_] + grows <= width
+        and bins.size[other] - grows <= width
+    )
+
+
+@kernel
+def make_groups(bins: Bins, bin_: int, k: int) -> int:
+    """Make the sums of groups of up to ``k`` packs of a bin; return the steps it took.
+
+    Pack by pack: the groups of j among t + 1 packs are those among t packs, and those of j - 1 among t packs with the
+    new pack added. Both are sorted, so a merge from the back, in place, keeps all sizes of groups sorted.
+    """
+    if bins.made[bin_] >= k:
+        return 0
+    bins.made[bin_] = k
+    n, steps = bins.size[bin_], 0
+    sums, codes = bins.sums[bin_], bins.codes[bin_]
+    for t in range(n):
+        added = bins.value[bin_, t]
+        for j in range(min(k, t + 1), 0, -1):
+            if N_GROUPS[n, j] == 0:
+                continue
+            first, smaller = FIRST_GROUP[n, j], FIRST_GROUP[n, j - 1]
+            i = first + CHOOSE[t, j] - 1
+            p = smaller + CHOOSE[t, j - 1] - 1
+            out = first + CHOOSE[t + 1, j] - 1
+            while p >= smaller:
+                grown = sums[p] + added
+                if i >= first and sums[i] > grown:
+                    sums[out], codes[out] = sums[i], codes[i]
+                    i -= 1
+                else:
+                    sums[out], codes[out] = grown, codes[p] << 6 | t
+                    p -= 1
+                out -= 1
+                steps += 1
+    return steps
+
+
+@kernel
+def closest_exchange(
+    bins: Bins, bin_: int, other: int, give: int, take: int, best: int, target: int
+) -> tuple[int, int, int, int]:
+    """Find the groups to exchange so that the fuller of two bins becomes least full.
+
+    Returns its load, at most ``best``, the groups' places in the lists of ``bin_`` (the heavier) and ``other``, and the
+    steps taken. Two pointers: while the difference moved is too small the given group grows, else the taken one does.
+    """
+    heavy, light = bins.load[bin_], bins.load[other]
+    given, taken = bins.sums[bin_], bins.sums[other]
+    i = FIRST_GROUP[bins.size[bin_], give]
+    j = FIRST_GROUP[bins.size[other], take]
+    i_end = i + N_GROUPS[bins.size[bin_], give]
+    j_end = j + N_GROUPS[bins.size[other], take]
+    best_i, best_j, steps, gap = i, j, 0, heavy - light
+    while i < i_end and j < j_end:
+        steps += 1
+        moved = given[i] - taken[j]
+        if moved < gap - moved:
+            peak = heavy - moved
+            if peak < best:
+                best, best_i, best_j = peak, i, j
+                if best <= target:
+                    break
+            i += 1
+        else:
+            peak = light + moved
+            if peak < best:
+                best, best_i, best_j = peak, i, j
+                if best <= target:
+                    break
+            j += 1
+    return best, best_i, best_j, steps
+
+
+@kernel
+def exchange(bins: Bins, bin_: int, other: int, give: int, take: int, given: int, taken: int) -> None:
+    """Exchange two groups, by their codes; the packs of both bins stay sorted."""
+    out = np.empty(give, dtype=np.int32)
+    back = np.empty(take, dtype=np.int32)
+    out_value = np.empty(give, dtype=np.int64)
+    back_value = np.empty(take, dtype=np.int64)
+    _remove(bins, bin_, given, out, out_value)
+    _remove(bins, other, taken, back, back_value)
+    _insert(bins, other, out, out_value)
+    _insert(bins, bin_, back, back_value)
+
+
+@kernel
+def _remove(bins: Bins, bin_: int, code: int, out: Int32, out_value: Int64) -> None:
+    """Take the packs of a group out of a bin. The code lists their places from the last to the first."""
+    packs, value = bins.packs[bin_], bins.value[bin_]
+    for k in range(len(out)):
+        place = code & 63
+        code >>= 6
+        out[k], out_value[k] = packs[place], value[place]
+        bins.size[bin_] -= 1
+        for later in range(place, bins.size[bin_]):
+            packs[later], value[later] = packs[later + 1], value[later + 1]
+        bins.load[bin_] -= out_value[k]
+        bins.used[bin_] -= 1
+    bins.made[bin_] = 0
+
+
+@kernel
+def _insert(bins: Bins, bin_: int, new: Int32, new_value: Int64) -> None:
+    """Put packs into a bin, each at its place."""
+    packs, value = bins.packs[bin_], bins.value[bin_]
+    for k in range(len(new)):
+        place = bins.size[bin_]
+        while place > 0 and value[place - 1] > new_value[k]:
+            packs[place], value[place] = packs[place - 1], value[place - 1]
+            place -= 1
+        packs[place], value[place] = new[k], new_value[k]
+        bins.size[bin_] += 1
+        bins.load[bin_] += new_value[k]
+        bins.used[bin_] += 1
+    bins.made[bin_] = 0
