@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .baselines import Random as Random
     from .baselines import RoundRobin as RoundRobin
     from .baselines import StayHome as StayHome
+    from .complete_karmarkar_karp import CompleteKarmarkarKarp as CompleteKarmarkarKarp
     from .cost import Linear as Linear
     from .cost import stages as stages
     from .errors import Infeasible as Infeasible
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from .problem import Problem as Problem
     from .refine import Refine as Refine
     from .rotate import Rotate as Rotate
+    from .slack import SlackLPT as SlackLPT
     from .zigzag import Zigzag as Zigzag
 
 _BALANCERS = {
@@ -50,7 +52,9 @@ _BALANCERS = {
     "Random": "balancers.baselines:Random",
     "Zigzag": "balancers.zigzag:Zigzag",
     "LPT": "balancers.lpt:LPT",
+    "SlackLPT": "balancers.slack:SlackLPT",
     "KarmarkarKarp": "balancers.karmarkar_karp:KarmarkarKarp",
+    "CompleteKarmarkarKarp": "balancers.complete_karmarkar_karp:CompleteKarmarkarKarp",
     "Multifit": "balancers.multifit:Multifit",
     "MinimumBinSlack": "balancers.minimum_bin_slack:MinimumBinSlack",
     "Refine": "balancers.refine:Refine",

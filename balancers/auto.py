@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .base import Balancer
+from .complete_karmarkar_karp import CompleteKarmarkarKarp
 from .grid import Barrier, Counts
 from .iterated import Iterated
 from .karmarkar_karp import KarmarkarKarp
@@ -20,6 +21,7 @@ from .refine import Refine
 __all__ = ["Auto"]
 
 SMALL, SMALLER = 32_000_000, 2_000_000  # packs x ranks up to which filling, and differencing, are quick
+TINY = (16, 5)  # packs and ranks up to which the complete search usually ends
 FEW, QUICK_KICKS = 2_048, 100  # with equal counts kicks matter for few packs, and are to cost milliseconds only
 KICKS, KICKED_PACKS = 4000, 1_000_000  # at most so many kicks, and so many packs refined by all of them
 
@@ -29,7 +31,8 @@ class Auto(Balancer):
     """Plans what the others are good at; the one to take when you have not compared.
 
     Equal and bounded counts: the better of `LPT` and `KarmarkarKarp`, each improved by `Refine`. Free counts: of `LPT`
-    and `MinimumBinSlack`, for fewer packs `Multifit` and `KarmarkarKarp` too, each improved; for many `LPT` alone.
+    and `MinimumBinSlack`, for fewer packs `Multifit` and `KarmarkarKarp` too, each improved; for many `LPT` alone,
+    for a handful `CompleteKarmarkarKarp` first.
     Then `Iterated`, more for free counts than for others. Micro-steps with equal counts: the better of `LPT` and
     `Peel`. A plan at the bound ends the search.
 
@@ -58,7 +61,8 @@ def suited(problem: Problem) -> Balancer:
     starts: tuple[Balancer, ...] = (LPT(), MinimumBinSlack())
     if problem.n_packs * grid.n_ranks <= SMALLER:
         starts += (Multifit(), KarmarkarKarp())
-    best = Portfolio(tuple(map(Refine, starts)))
+    exact = (CompleteKarmarkarKarp(),) if problem.n_packs <= TINY[0] and grid.n_ranks <= TINY[1] else ()
+    best = Portfolio((*exact, *map(Refine, starts)))
     if grid.barrier is Barrier.MICRO_STEP:
         return best
     return Iterated(best, kicks=min(KICKS, KICKED_PACKS // max(problem.n_packs, 1)))

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from .optima import Solved as Solved
     from .optima import read_instances as read_instances
     from .optima import solve as solve
+    from .peers import Faced as Faced
+    from .peers import Missed as Missed
+    from .peers import Peer as Peer
+    from .peers import face_peer as face_peer
     from .plot import draw_loads as draw_loads
     from .tables import BadTable as BadTable
     from .tables import read_samples as read_samples
@@ -37,6 +41,7 @@ _NAMES = {
     },
     "CannotWrite": "experiments.files:CannotWrite",
     **{name: f"experiments.optima:{name}" for name in ("BadInstance", "Instance", "Solved", "read_instances", "solve")},
+    **{name: f"experiments.peers:{name}" for name in ("Faced", "Missed", "Peer", "face_peer")},
     "draw_loads": "experiments.plot:draw_loads",
     **{name: f"experiments.tables:{name}" for name in ("BadTable", "read_samples")},
     **{name: f"experiments.workload:{name}" for name in ("InvalidWorkload", "Workload", "draw")},

@@ -178,6 +178,32 @@ def optima(
 
 
 @app.command()
+def peers(
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write the figures here.", show_default=False)
+    ] = None,
+) -> None:
+    """Face partitioning packages of others, where installed: their time and cost divided by ours on the same loads.
+
+    Each is compared with the balancer that computes the same, and with Auto. Above 1, theirs takes or costs more.
+    Loads are uniform and lognormal, on ranks x packs per rank, with free counts. Compiling is not counted.
+
+    JSON: rows [{package, algorithm, case, ours, peer_us, ours_us, time_ratio, cost_ratio, auto_time_ratio,
+    auto_cost_ratio} or {package, algorithm, case, reason}].
+    """
+    if json_file:
+        ensure_writable(json_file)
+    from .peers import PEERS, face_peer
+    from .report import peers_table
+
+    with _progress() as progress:
+        rows = [row for peer in progress.track(PEERS, description="facing peers") for row in face_peer(peer)]
+    if json_file:
+        write_atomically(json_file, _json_bytes({"rows": [asdict(row) for row in rows]}))
+    _console().print(peers_table(rows))
+
+
+@app.command()
 def algorithms() -> None:
     """List the packers and balancers by name."""
     from .report import algorithms_table

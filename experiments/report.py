@@ -17,6 +17,7 @@ from packing.registry import Registry
 from .bench import Timing
 from .compare import Comparison, Refusal, Row, image_token_cv
 from .optima import Solved
+from .peers import Faced, Missed
 
 __all__ = [
     "Json",
@@ -26,6 +27,7 @@ __all__ = [
     "as_table",
     "on_packing",
     "optima_table",
+    "peers_table",
     "refusals",
     "timings_table",
 ]
@@ -156,6 +158,31 @@ def optima_table(results: Iterable[Solved]) -> Table:
         shares = (f"{100 * share:.1f}" for share in (row.solved, row.proven))
         times = (f"{row.gap:.4%}".removesuffix("%"), f"{row.ms_mean:.1f}", f"{row.ms_max:.1f}")
         table.add_row(row.family, row.balancer, str(row.n), *shares, *times)
+    return table
+
+
+def peers_table(rows: Iterable[Faced | Missed]) -> Table:
+    """Return a row per peer and case, with a line between peers; why there is none stands where ours would."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table.add_column("peer", overflow="fold")
+    table.add_column("loads", no_wrap=True)
+    table.add_column("ours", overflow="fold")
+    for name in ("peer\ntime", "time /\nours", "cost /\nours", "time /\nAuto", "cost /\nAuto"):
+        table.add_column(name, justify="right", no_wrap=True)
+    before = None
+    for row in rows:
+        peer = f"{row.package} {row.algorithm}"
+        if before not in (None, peer):
+            table.add_section()
+        before = peer
+        if isinstance(row, Missed):
+            table.add_row(peer, row.case, row.reason, *["-"] * 5)
+            continue
+        ratios = ((row.time_ratio, row.cost_ratio), (row.auto_time_ratio, row.auto_cost_ratio))
+        figures = (
+            text for time, cost in ratios for text in (f"{time:,.2f}" if time < 10 else f"{time:,.0f}", f"{cost:.4f}")
+        )
+        table.add_row(peer, row.case, row.ours.removesuffix("()"), time_text(row.peer_us), *figures)
     return table
 
 
