@@ -22,7 +22,7 @@ __all__ = ["Auto"]
 
 SMALL, SMALLER = 32_000_000, 2_000_000  # packs x ranks up to which filling, and differencing, are quick
 TINY = (16, 5)  # packs and ranks up to which the complete search usually ends
-FEW, QUICK_KICKS = 2_048, 100  # with equal counts kicks matter for few packs, and are to cost milliseconds only
+FEW, FEW_PER_RANK, QUICK_KICKS = 2_048, 6, 100  # with equal counts kicks matter where few packs can be exchanged
 KICKS, KICKED_PACKS = 4000, 1_000_000  # at most so many kicks, and so many packs refined by all of them
 
 
@@ -54,7 +54,7 @@ def suited(problem: Problem) -> Balancer:
         return Portfolio((LPT(), Peel()))
     if grid.counts is not Counts.FREE:
         best = Portfolio((Refine(LPT()), Refine(KarmarkarKarp())))
-        few = problem.n_packs <= FEW and grid.barrier is Barrier.STEP
+        few = problem.n_packs <= min(FEW, FEW_PER_RANK * grid.n_ranks) and grid.barrier is Barrier.STEP
         return Iterated(best, kicks=QUICK_KICKS) if few else best
     if problem.n_packs * grid.n_ranks > SMALL:
         return Refine(LPT())
