@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .base import Balancer
 from .complete_karmarkar_karp import CompleteKarmarkarKarp
@@ -43,6 +43,8 @@ class Auto(Balancer):
     barriers = frozenset({Barrier.STEP, Barrier.MICRO_STEP})
 
     def assign(self, problem: Problem) -> Assignment:
+        if problem.grid.n_micro_steps == 1:  # one barrier: the same as STEP, which has more to try
+            problem = replace(problem, grid=replace(problem.grid, barrier=Barrier.STEP))
         plan = suited(problem).plan(problem)
         return Assignment(plan.cell, plan.lower_bound, plan.status)
 

@@ -1,7 +1,8 @@
 """From bins to cells: which bins a problem has, and how a finished bin becomes cells of the grid.
 
 With the barrier STEP only a rank's sum counts: a bin is a rank, and its packs are dealt to its micro-steps afterwards.
-With MICRO_STEP a bin is one cell, and the finished cells are arranged into micro-steps afterwards.
+With MICRO_STEP a bin is one cell, and the finished cells are arranged into micro-steps afterwards. Cells are made even,
+also with free counts, where leaving micro-steps empty could cost less: a cell has to fit in memory.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ __all__ = ["ILP"]
 MOST_VARIABLES = 200_000  # different loads x bins: a model of more takes seconds only to build
 SMALL = 20_000  # variables up to which a unit of the solver's time is about a second; in larger models it takes longer
 LARGEST_SUM = 2**60  # of the loads in quanta: the solver's own sums stay in int64
+LARGEST_SUM_OF_PEAKS = 2**30  # with several peaks to add; OR-Tools 9.15 proves wrong things from about 2**34 on
 LARGEST_BOUND = 2**40  # in quanta: up to here a float is exact enough to be a bound
 
 
@@ -68,8 +69,10 @@ class ILP(Balancer):
                 f"{n_kinds} different loads x {n_bins} bins are {n_kinds * n_bins} variables, more than "
                 f"{MOST_VARIABLES}. Use {self.start!r}, or coarser loads"
             )
-        if (total := int(scale.quanta(problem.total).sum())) >= LARGEST_SUM:
-            return f"the loads sum to {total} x their common step {scale.step}; the solver takes sums below 2**60"
+        total = int(scale.quanta(problem.total).sum())
+        limit = LARGEST_SUM if problem.grid.barrier is Barrier.STEP else LARGEST_SUM_OF_PEAKS
+        if total >= limit:
+            return f"the loads sum to {total} x their common step {scale.step}; the solver takes sums below {limit}"
         return None
 
     def assign(self, problem: Problem) -> Assignment:
@@ -156,7 +159,7 @@ def _search(problem: Problem, start: Plan, limit: float) -> Assignment:
         bound = math.floor(max(solver.best_objective_bound, lowest) + 1e-3)
     if status == cp_model.UNKNOWN:
         return Assignment(start.cell, scale.up(bound), Status.FALLBACK)
-    if status == cp_model.OPTIMAL:
+    if status == cp_model.OPTIMAL and highest < LARGEST_BOUND:
         bound = sum(solver.value(peak) for peak in peaks)
     found = [[solver.value(variable) for variable in bins] for bins in count]
     bin_of = np.empty(problem.n_packs, dtype=np.int32)

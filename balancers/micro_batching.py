@@ -13,7 +13,7 @@ from packing.kernels import best_fit, first_fit
 
 from .auto import Auto
 from .errors import InvalidProblem
-from .grid import Counts, Grid, GridLike
+from .grid import Barrier, Counts, Grid, GridLike
 from .lpt import lpt
 from .minimum_bin_slack import fill
 from .plan import Plan
@@ -58,6 +58,8 @@ def micro_batches(
     best fit decreasing, or the next smaller one where a search finds it; `ceil(total / cap)` is only a lower bound.
     """
     grid = Grid.of(grid)
+    if grid.barrier is Barrier.STAGE:
+        raise InvalidProblem("micro_batches knows the barriers STEP and MICRO_STEP, not STAGE.")
     multiple_of = as_int("multiple_of", multiple_of, InvalidProblem, least=1)
     max_tokens = as_int("max_tokens", max_tokens, InvalidProblem, least=1)
     tokens = as_int64("lengths", lengths, InvalidProblem, remedy="Lengths are whole numbers >= 0.")
@@ -79,9 +81,8 @@ def micro_batches(
         bin_of = _within_cap(tokens[group], weights[group], n_ranks * needed, max_tokens)
         cost = np.zeros(n_ranks * needed, dtype=np.int64)
         np.add.at(cost, bin_of, weights[group])
-        places = Auto().plan(Problem(cost, replace(grid, n_ranks=n_ranks, counts=Counts.EQUAL))).cell
         if rank is None:
-            cell[group] = places[bin_of]
+            cell[group] = Auto().plan(Problem(cost, replace(grid, counts=Counts.EQUAL))).cell[bin_of]
         else:  # heavy cells of all ranks in the same micro-steps
             micro_step = np.argsort(descending_order(cost)).astype(np.int32)
             cell[group] = micro_step[bin_of] * np.int32(grid.n_ranks) + np.int32(number)

@@ -39,7 +39,7 @@ class MinimumBinSlack(Balancer):
     capacities: int = 6
     nodes: int = 200_000
 
-    barriers = frozenset({Barrier.STEP, Barrier.MICRO_STEP})
+    barriers = frozenset({Barrier.STEP})
     order_free = True
 
     def __post_init__(self) -> None:
@@ -63,7 +63,7 @@ class MinimumBinSlack(Balancer):
             low = capacity = dual_feasible_bound(
                 falling[:n_loaded], bins.n_bins, max_of_sums(falling[::-1], *bins), high
             )
-            proven = low if problem.grid.barrier is Barrier.STEP else 0
+            proven = low
             for _ in range(self.capacities):
                 if low >= high:
                     break

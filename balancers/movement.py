@@ -73,8 +73,8 @@ class WorthMoving(Balancer):
     """Of the plans between home and that of ``inner``, the one whose cost plus time of moving is smallest.
 
     ``bytes_per_unit``: bytes that a rank moves in the time of one integer of load; the rank that sends or receives most
-    sets the time. Home is among the candidates, so the answer is never worse than staying. The candidates are those of
-    `movement_front`. `Plan.or_home` decides on a plan as a whole; this one also stops halfway.
+    sets the time. The candidates are those of `movement_front`, home among them, and the plan of ``inner``: the answer
+    is no worse than either. `Plan.or_home` decides on a plan as a whole; this one also stops halfway.
     """
 
     inner: Balancer = Auto()
@@ -88,8 +88,10 @@ class WorthMoving(Balancer):
         return _needs_home(problem) or self.inner.refusal(problem)
 
     def assign(self, problem: Problem) -> Assignment:
-        plans = movement_front(self.inner, _sized(problem))
-        best = min(plans, key=lambda plan: plan.cost + -(-(plan.busiest_bytes or 0) // self.bytes_per_unit))
+        problem = _sized(problem)
+        plan = self.inner.plan(problem)
+        plans = [*_front(plan, TOLERANCES_PPM), plan]
+        best = min(plans, key=lambda each: each.cost + -(-(each.busiest_bytes or 0) // self.bytes_per_unit))
         return Assignment(best.cell, best.lower_bound)
 
 
@@ -98,8 +100,10 @@ def movement_front(inner: Balancer, problem: Problem, tolerances_ppm: Sequence[i
 
     No plan of it is beaten in both. Each comes from `LeastMovement` at one of ``tolerances_ppm``.
     """
-    problem = _sized(problem)
-    plan = inner.plan(problem)
+    return _front(inner.plan(_sized(problem)), tolerances_ppm)
+
+
+def _front(plan: Plan, tolerances_ppm: Sequence[int]) -> list[Plan]:
     plans = [_least_movement(plan, tolerance) for tolerance in sorted(tolerances_ppm)]
     if plan.home is not None:
         plans.append(plan.home)
@@ -134,7 +138,8 @@ def _moved(plan: Plan) -> int:
 
 def _least_movement(plan: Plan, tolerance_ppm: int) -> Plan:
     """Return a plan of few moved bytes that costs at most ``tolerance_ppm`` more than ``plan``."""
-    problem, limit = plan.problem, plan.cost + plan.cost * tolerance_ppm // MILLION
+    problem = plan.problem
+    limit = min(plan.cost + plan.cost * tolerance_ppm // MILLION, int(problem.total.sum()))
     if plan.home is not None and plan.home.cost <= limit:
         return plan.home
     plans = [plan, Plan(problem, _relabelled(plan))]

@@ -32,7 +32,7 @@ class Multifit(Balancer):
 
     bisections: int = 10
 
-    barriers = frozenset({Barrier.STEP, Barrier.MICRO_STEP})
+    barriers = frozenset({Barrier.STEP})
     order_free = True
 
     def __post_init__(self) -> None:

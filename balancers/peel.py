@@ -77,7 +77,7 @@ def peel(loads: Int64, n_ranks: int, n_micro_steps: int, per_cell: int) -> tuple
                 level += loads[companion]
                 taken += 1
             companion += 1
-        if level * (n_micro_steps - row) * n_ranks <= left:
+        if level <= left // ((n_micro_steps - row) * n_ranks):
             break
         seed = heaviest
         seeds = np.empty(n_ranks, dtype=np.int64)

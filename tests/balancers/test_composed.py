@@ -141,3 +141,20 @@ def test_auto_is_never_worse(balancer: Balancer, counts: Counts, barrier: Barrie
         problem = Problem(family(np.random.default_rng(0), 96), Grid(8, 3, barrier, counts))
         if balancer.refusal(problem) is None:
             assert Auto().plan(problem).cost <= balancer.plan(problem).cost
+
+
+def test_one_micro_step_is_planned_like_a_step() -> None:
+    loads = [7, 23, 16, 16, 12, 6, 7, 24, 14, 6, 5, 11]
+    costs = {
+        Auto().plan(Problem(loads, Grid(4, 1, barrier, EQUAL))).cost for barrier in (Barrier.STEP, Barrier.MICRO_STEP)
+    }
+    assert len(costs) == 1
+
+
+def test_peeling_scales_up_to_the_limit() -> None:
+    rng = np.random.default_rng(0)
+    loads = rng.lognormal(3, 1, 36).astype(np.int64) + 1
+    scale = (2**62 - 1) // int(loads.sum())
+    grid = Grid(4, 3, Barrier.MICRO_STEP, EQUAL)
+    small, large = (Peel(LPT()).plan(Problem(loads * factor, grid)) for factor in (1, scale))
+    assert large.cost == small.cost * scale

@@ -119,3 +119,8 @@ def test_replicas_are_counted_not_processes() -> None:
     assert [len(part) for part in partition([7] * 160, 4, equal_size=True)] == [40] * 4
     with pytest.raises(Infeasible, match="160 packs, 64 x 1 cells"):
         partition([7] * 160, 64, equal_size=True)
+
+
+def test_a_barrier_at_each_stage_is_refused_at_once() -> None:
+    with pytest.raises(InvalidProblem, match="not STAGE"):
+        micro_batches([1, 2], Grid(2, barrier=Barrier.STAGE), 10)

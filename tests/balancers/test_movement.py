@@ -145,3 +145,16 @@ def test_bad_parameters_are_refused() -> None:
         WorthMoving(bytes_per_unit=0)
     assert repr(LeastMovement(RoundRobin(), 5)) == "LeastMovement(RoundRobin(), tolerance_ppm=5)"
     assert repr(WorthMoving()) == "WorthMoving(Auto())"
+
+
+def test_any_tolerance_will_do() -> None:
+    loads = [2**55, 2**55 - 1, 5, 7, 9]
+    problem = Problem(loads, Grid(2, counts=(1, 4)), home=[0, 0, 0, 0, 1])
+    assert LeastMovement(Auto(), 2**61).plan(problem).moved_packs == 0
+    assert LeastMovement(Auto(), 10**9).plan(problem).moved_packs == 0
+
+
+def test_worth_moving_is_no_worse_than_the_plan_inside() -> None:
+    problem = Problem([7, 7, 4], Grid(2, 2, Barrier.MICRO_STEP), home=[1, 1, 2], n_bytes=[3, 6, 5])
+    inner, worth = LPT().plan(problem), WorthMoving(LPT(), 1).plan(problem)
+    assert worth.cost + (worth.busiest_bytes or 0) <= inner.cost + (inner.busiest_bytes or 0)

@@ -85,8 +85,9 @@ def test_bad_parameters_and_problems_are_refused() -> None:
     for balancer in (MinimumBinSlack(), Multifit()):
         with pytest.raises(CannotServe, match=r"it does not count packs\. Use Counts\.FREE"):
             balancer.plan(Problem([1, 1], Grid(2, counts=Counts.EQUAL)))
-    with pytest.raises(CannotServe, match="it serves the barrier STEP, not MICRO_STEP"):
-        Iterated().plan(Problem([1, 1], Grid(2, 1, Barrier.MICRO_STEP)))
+    for step_only in (Iterated(), MinimumBinSlack(), Multifit()):
+        with pytest.raises(CannotServe, match="it serves the barrier STEP, not MICRO_STEP"):
+            step_only.plan(Problem([1, 1], Grid(2, 2, Barrier.MICRO_STEP)))
     with pytest.raises(InvalidParameter, match=r"Iterated\.kicks must be in"):
         Iterated(kicks=-1)
     with pytest.raises(InvalidParameter, match=r"MinimumBinSlack\.nodes must be an integer"):
