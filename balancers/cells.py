@@ -19,7 +19,7 @@ from .ordering import heapify, sift_down
 from .problem import Problem
 from .rows import even_rows
 
-__all__ = ["Bins", "bins_of", "cells_of", "fill_fewest", "fullest"]
+__all__ = ["Bins", "bins_of", "cells_of", "fill_fewest", "fullest", "spread"]
 
 
 class Bins(NamedTuple):
@@ -89,6 +89,11 @@ def _deal(order: Int64, rank_of: Int32, n_ranks: int, n_micro_steps: int) -> Int
         micro_step = place if lap % 2 == 0 else n_micro_steps - 1 - place
         cell[pack] = micro_step * n_ranks + rank
     return cell
+
+
+def spread(bin_of: Int32, order: Int64, n_loaded: int, n_bins: int) -> None:
+    """Put the packs behind the first ``n_loaded`` of ``order``, which have no load, where the fewest packs are."""
+    fill_fewest(bin_of, order[n_loaded:], np.bincount(bin_of[order[:n_loaded]], minlength=n_bins))
 
 
 @kernel

@@ -11,11 +11,10 @@ from packing.errors import InvalidParameter
 from packing.jit import kernel
 
 from .base import Balancer
-from .cells import cells_of, fullest
+from .cells import cells_of, fullest, spread
 from .dual_feasible import dual_feasible_bound
 from .grid import Barrier, Counts
 from .karmarkar_karp import differencing
-from .multifit import spread
 from .ordering import falling_order
 from .plan import Assignment, Status
 from .problem import Problem
@@ -70,7 +69,8 @@ class CompleteKarmarkarKarp(Balancer):
             found, best, ended = search(falling, n_ranks, cost, bound, self.nodes)
             if best < cost:
                 rank_of[order[: len(falling)]] = found
-                rank_of, status = spread(rank_of, order, len(falling), n_ranks), Status.FEASIBLE
+                spread(rank_of, order, len(falling), n_ranks)
+                status = Status.FEASIBLE
             bound = best if ended else bound
         return Assignment(cells_of(problem, rank_of), bound, status)
 

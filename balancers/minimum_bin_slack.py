@@ -12,7 +12,7 @@ from packing.jit import kernel
 
 from .base import Balancer
 from .bounds import max_of_sums
-from .cells import bins_of, cells_of, fill_fewest, fullest
+from .cells import bins_of, cells_of, fullest, spread
 from .dual_feasible import dual_feasible_bound
 from .grid import Barrier, Counts
 from .lpt import lpt
@@ -56,7 +56,7 @@ class MinimumBinSlack(Balancer):
         order, bins = problem.heaviest_first, bins_of(problem)
         best = lpt(problem.total, order, *bins)
         falling = problem.total[order]
-        n_loaded = int((falling > 0).sum())
+        n_loaded = int(np.count_nonzero(falling))
         proven = 0
         if n_loaded:
             high = fullest(problem, best, bins.n_bins)
@@ -74,8 +74,7 @@ class MinimumBinSlack(Balancer):
                 if not fits:
                     low = capacity + 1
                 capacity = (low + high) // 2
-        used = np.bincount(best[order[:n_loaded]], minlength=bins.n_bins)
-        fill_fewest(best, order[n_loaded:], used)
+        spread(best, order, n_loaded, bins.n_bins)
         return Assignment(cells_of(problem, best), proven)
 
 

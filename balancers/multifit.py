@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from packing.arrays import Int32, Int64, as_int
+from packing.arrays import as_int
 from packing.errors import InvalidParameter
 from packing.kernels import first_fit
 
 from .base import Balancer
 from .bounds import max_of_sums
-from .cells import bins_of, cells_of, fill_fewest, fullest
+from .cells import bins_of, cells_of, fullest, spread
 from .grid import Barrier, Counts
 from .lpt import lpt
 from .plan import Assignment
@@ -50,7 +50,7 @@ class Multifit(Balancer):
         low = max_of_sums(problem.total[order[::-1]], *bins) if problem.n_packs else 0
         high = fullest(problem, best, bins.n_bins)
         falling = problem.total[order]
-        n_loaded = int((falling > 0).sum())
+        n_loaded = int(np.count_nonzero(falling))
         for _ in range(self.bisections):
             if low >= high:
                 break
@@ -61,11 +61,5 @@ class Multifit(Balancer):
                 high = capacity
             else:
                 low = capacity + 1
-        return Assignment(cells_of(problem, spread(best, order, n_loaded, bins.n_bins)))
-
-
-def spread(bin_of: Int32, order: Int64, n_loaded: int, n_bins: int) -> Int32:
-    """Put the packs behind the first ``n_loaded`` of ``order``, which have no load, where the fewest packs are."""
-    used = np.bincount(bin_of[order[:n_loaded]], minlength=n_bins)
-    fill_fewest(bin_of, order[n_loaded:], used)
-    return bin_of
+        spread(best, order, n_loaded, bins.n_bins)
+        return Assignment(cells_of(problem, best))
