@@ -32,9 +32,8 @@ class Auto(Balancer):
 
     Equal and bounded counts: the better of `LPT` and `KarmarkarKarp`, each improved by `Refine`. Free counts: of `LPT`
     and `MinimumBinSlack`, for fewer packs `Multifit` and `KarmarkarKarp` too, each improved; for many `LPT` alone,
-    for a handful `CompleteKarmarkarKarp` first.
-    Then `Iterated`, more for free counts than for others. Micro-steps with equal counts: the better of `LPT` and
-    `Peel`. A plan at the bound ends the search.
+    for a handful `CompleteKarmarkarKarp` first. Then `Iterated`, more for free counts than for others. Micro-steps with
+    equal counts: the better of `LPT` and `Peel`. A plan at the bound ends the search.
 
     Guarantee: never worse than any of these. Time: O(n log n) for equal counts, about 1 ms for 512 packs on 64 ranks.
     Free counts are searched harder, up to 0.1-0.3 s where the bound is not met: ``Refine(LPT())`` takes 2 ms there.

@@ -10,7 +10,7 @@ from packing.algorithm import Algorithm
 from packing.errors import CannotServe
 
 from .errors import InvalidPlan
-from .grid import Barrier
+from .grid import Barrier, Counts
 from .plan import Assignment, Plan
 from .problem import Problem
 
@@ -27,6 +27,7 @@ class Balancer(Algorithm, ABC):
 
     portable: ClassVar[bool] = True  # the same plan on every CPU and platform; if not, one rank plans for all
     barriers: ClassVar[frozenset[Barrier]] = frozenset(Barrier)  # it serves problems with these
+    free_counts_only: ClassVar[bool] = False  # it does not count packs
     order_free: ClassVar[bool] = False  # permuting the packs, or homes of packs of equal load, leaves the cost as it is
     scale_free: ClassVar[bool] = False  # multiplying all loads by an integer leaves the cells as they are
 
@@ -39,6 +40,8 @@ class Balancer(Algorithm, ABC):
         if problem.grid.barrier not in self.barriers:
             served = " and ".join(sorted(barrier.name for barrier in self.barriers))
             return f"it serves the barrier {served}, not {problem.grid.barrier.name}"
+        if self.free_counts_only and problem.grid.counts is not Counts.FREE:
+            return "it does not count packs. Use Counts.FREE"
         return None
 
     @final

@@ -13,7 +13,7 @@ from packing.jit import kernel
 from .base import Balancer
 from .cells import cells_of, fullest, spread
 from .dual_feasible import dual_feasible_bound
-from .grid import Barrier, Counts
+from .grid import Barrier
 from .karmarkar_karp import differencing
 from .ordering import falling_order
 from .plan import Assignment, Status
@@ -43,20 +43,18 @@ class CompleteKarmarkarKarp(Balancer):
     nodes: int = 200_000
 
     barriers = frozenset({Barrier.STEP})
-    order_free = scale_free = True
+    free_counts_only = order_free = scale_free = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         as_int("CompleteKarmarkarKarp.nodes", self.nodes, InvalidParameter, least=0)
 
     def refusal(self, problem: Problem) -> str | None:
-        if problem.grid.counts is not Counts.FREE:
-            return "it does not count packs. Use Counts.FREE"
-        n_packs, n_ranks = problem.n_packs, problem.grid.n_ranks
-        if n_packs > MOST_PACKS or n_ranks > MOST_RANKS:
+        reason, n_packs, n_ranks = super().refusal(problem), problem.n_packs, problem.grid.n_ranks
+        if reason is None and (n_packs > MOST_PACKS or n_ranks > MOST_RANKS):
             most = f"at most {MOST_PACKS} packs and {MOST_RANKS} ranks"
             return f"it searches {most}, not {n_packs} packs on {n_ranks} ranks. Use Auto(), or LPT()"
-        return super().refusal(problem)
+        return reason
 
     def assign(self, problem: Problem) -> Assignment:
         order, n_ranks = problem.heaviest_first, problem.grid.n_ranks

@@ -25,8 +25,9 @@ class Iterated(Balancer):
     """Disturb the plan of ``inner`` by a few random exchanges that touch the fullest bin, refine again, and go on from
     the better of the two, equally good ones included. Also: ILS, kicks (Lourenco, Martin & Stutzle 2003).
 
-    Ends at the bound or after ``kicks``. Guarantee: never worse than ``inner``. Time: a refinement per kick, so for
-    small and hard problems. Every rank draws the same: the generator is local, seeded by ``seed``.
+    Ends at the bound, after ``kicks``, or at a budget of steps for all of them. Guarantee: never worse than ``inner``.
+    Time: a refinement per kick, so for small and hard problems. Every rank draws the same:
+    the generator is local, seeded by ``seed``.
     """
 
     inner: Balancer = Refine(LPT())

@@ -14,7 +14,7 @@ from .base import Balancer
 from .bounds import max_of_sums
 from .cells import bins_of, cells_of, fullest, spread
 from .dual_feasible import dual_feasible_bound
-from .grid import Barrier, Counts
+from .grid import Barrier
 from .lpt import lpt
 from .ordering import heapify, sift_down
 from .plan import Assignment
@@ -40,17 +40,12 @@ class MinimumBinSlack(Balancer):
     nodes: int = 200_000
 
     barriers = frozenset({Barrier.STEP})
-    order_free = True
+    free_counts_only = order_free = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         as_int("MinimumBinSlack.capacities", self.capacities, InvalidParameter, least=0)
         as_int("MinimumBinSlack.nodes", self.nodes, InvalidParameter, least=0)
-
-    def refusal(self, problem: Problem) -> str | None:
-        if problem.grid.counts is not Counts.FREE:
-            return "it does not count packs. Use Counts.FREE"
-        return super().refusal(problem)
 
     def assign(self, problem: Problem) -> Assignment:
         order, bins = problem.heaviest_first, bins_of(problem)

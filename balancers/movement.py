@@ -57,12 +57,13 @@ class LeastMovement(Balancer):
     def assign(self, problem: Problem) -> Assignment:
         problem = _sized(problem)
         plan = self.inner.plan(problem)
-        least = _least_movement(plan, self.tolerance_ppm)
+        renamed = _renamed(plan)
+        least = _least_movement(plan, renamed, self.tolerance_ppm)
         if self.max_moved_bytes is not None:
             for wider in (tolerance for tolerance in TOLERANCES_PPM if tolerance > self.tolerance_ppm):
                 if _moved(least) <= self.max_moved_bytes:
                     break
-                least = _least_movement(plan, wider)
+                least = _least_movement(plan, renamed, wider)
             if _moved(least) > self.max_moved_bytes and plan.home is not None:
                 least = plan.home
         return Assignment(least.cell, plan.lower_bound, plan.status if least.cost == plan.cost else Status.HEURISTIC)
@@ -104,7 +105,8 @@ def movement_front(inner: Balancer, problem: Problem, tolerances_ppm: Sequence[i
 
 
 def _front(plan: Plan, tolerances_ppm: Sequence[int]) -> list[Plan]:
-    plans = [_least_movement(plan, tolerance) for tolerance in sorted(tolerances_ppm)]
+    renamed = _renamed(plan)
+    plans = [_least_movement(plan, renamed, tolerance) for tolerance in sorted(tolerances_ppm)]
     if plan.home is not None:
         plans.append(plan.home)
     front: list[Plan] = []
@@ -136,23 +138,26 @@ def _moved(plan: Plan) -> int:
     return plan.moved_bytes or 0
 
 
-def _least_movement(plan: Plan, tolerance_ppm: int) -> Plan:
-    """Return a plan of few moved bytes that costs at most ``tolerance_ppm`` more than ``plan``."""
+def _least_movement(plan: Plan, renamed: Plan, tolerance_ppm: int) -> Plan:
+    """Return a plan of few moved bytes that costs at most ``tolerance_ppm`` more than ``plan``.
+
+    ``renamed``: the plan with its ranks renamed, the same for every tolerance.
+    """
     problem = plan.problem
     limit = min(plan.cost + plan.cost * tolerance_ppm // MILLION, int(problem.total.sum()))
     if plan.home is not None and plan.home.cost <= limit:
         return plan.home
-    plans = [plan, Plan(problem, _relabelled(plan))]
+    plans = [plan, renamed]
     if problem.grid.barrier is Barrier.STEP:
-        plans = [plan, _sent_home(plans[1], limit)]
+        plans = [plan, _sent_home(renamed, limit)]
         if plan.home is not None:
             from_home = Plan(problem, cells_of(problem, refined(problem, plan.home.rank, limit)))
             plans += [_sent_home(from_home, limit)] if from_home.cost <= limit else []
     return min(plans, key=lambda each: (_moved(each), each.cost))
 
 
-def _relabelled(plan: Plan) -> Int32:
-    """Return the cells of ``plan`` with its ranks renamed so that many bytes stay in their rank."""
+def _renamed(plan: Plan) -> Plan:
+    """Return ``plan`` with its ranks renamed so that many bytes stay in their rank."""
     n_ranks = plan.problem.grid.n_ranks
     home_rank, n_bytes = _home_and_bytes(plan.problem)
     pair = plan.rank.astype(np.int64) * n_ranks + home_rank  # (rank in the plan, rank at home)
@@ -161,7 +166,7 @@ def _relabelled(plan: Plan) -> Int32:
     np.add.at(kept, which, n_bytes)
     rank, home = np.divmod(pairs, n_ranks)
     name = _assigned(rank, home, kept, n_ranks) if n_ranks <= EXACT_UP_TO else _matched(rank, home, kept, n_ranks)
-    return plan.cell - plan.rank + name.astype(np.int32)[plan.rank]
+    return Plan(plan.problem, plan.cell - plan.rank + name.astype(np.int32)[plan.rank])
 
 
 def _assigned(rank: Int64, home: Int64, kept: Int64, n_ranks: int) -> Int64:

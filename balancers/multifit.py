@@ -13,7 +13,7 @@ from packing.kernels import first_fit
 from .base import Balancer
 from .bounds import max_of_sums
 from .cells import bins_of, cells_of, fullest, spread
-from .grid import Barrier, Counts
+from .grid import Barrier
 from .lpt import lpt
 from .plan import Assignment
 from .problem import Problem
@@ -33,16 +33,11 @@ class Multifit(Balancer):
     bisections: int = 10
 
     barriers = frozenset({Barrier.STEP})
-    order_free = True
+    free_counts_only = order_free = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         as_int("Multifit.bisections", self.bisections, InvalidParameter, least=0)
-
-    def refusal(self, problem: Problem) -> str | None:
-        if problem.grid.counts is not Counts.FREE:
-            return "it does not count packs. Use Counts.FREE"
-        return super().refusal(problem)
 
     def assign(self, problem: Problem) -> Assignment:
         order, bins = problem.heaviest_first, bins_of(problem)

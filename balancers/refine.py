@@ -17,6 +17,7 @@ from .problem import Problem
 
 __all__ = ["Refine", "refined", "target_of"]
 
+GROUP = 3  # packs exchanged at once: larger groups cost memory and gain little
 STEPS_PER_PACK = 600  # the budget, in comparisons of groups: counted, never timed
 CLOSE_ENOUGH, SMALL = 100_000, 2_048  # with more packs the search ends within one part in so many of the bound
 
@@ -48,13 +49,13 @@ class Refine(Balancer):
         return Assignment(min(plan, better, key=lambda each: each.key).cell, plan.lower_bound)
 
 
-def refined(problem: Problem, bin_of: Int32, limit: int = 0, largest: int = 3) -> Int32:
-    """Return ``bin_of`` (n_packs,) after local search with groups of up to ``largest`` packs.
+def refined(problem: Problem, bin_of: Int32, limit: int = 0) -> Int32:
+    """Return ``bin_of`` (n_packs,) after local search with groups of up to `GROUP` packs.
 
     It ends when no bin is above the target; see `target_of`.
     """
     target, budget = target_of(problem, limit), STEPS_PER_PACK * problem.n_packs
-    return refine(problem.total, problem.heaviest_first, bin_of, *bins_of(problem), target, budget, largest)
+    return refine(problem.total, problem.heaviest_first, bin_of, *bins_of(problem), target, budget, GROUP)
 
 
 def target_of(problem: Problem, limit: int = 0) -> int:
