@@ -12,21 +12,29 @@ if TYPE_CHECKING:
     from .baselines import RoundRobin as RoundRobin
     from .baselines import StayHome as StayHome
     from .complete_karmarkar_karp import CompleteKarmarkarKarp as CompleteKarmarkarKarp
+    from .constraints import Cap as Cap
+    from .constraints import Constraint as Constraint
+    from .constraints import Pinned as Pinned
+    from .constraints import Together as Together
     from .cost import Linear as Linear
     from .cost import stages as stages
     from .errors import Infeasible as Infeasible
     from .errors import InvalidGrid as InvalidGrid
     from .errors import InvalidPlan as InvalidPlan
     from .errors import InvalidProblem as InvalidProblem
+    from .errors import NoPlanFound as NoPlanFound
     from .fitting import Fit as Fit
     from .fitting import fit as fit
     from .grid import Barrier as Barrier
     from .grid import Counts as Counts
     from .grid import Grid as Grid
     from .grid import GridLike as GridLike
+    from .hill_climb import HillClimb as HillClimb
+    from .hill_climb import Relax as Relax
     from .ilp import ILP as ILP
     from .iterated import Iterated as Iterated
     from .karmarkar_karp import KarmarkarKarp as KarmarkarKarp
+    from .list_scheduling import ListScheduling as ListScheduling
     from .lpt import LPT as LPT
     from .micro_batching import micro_batches as micro_batches
     from .micro_batching import partition as partition
@@ -57,7 +65,10 @@ _BALANCERS = {
     "CompleteKarmarkarKarp": "balancers.complete_karmarkar_karp:CompleteKarmarkarKarp",
     "Multifit": "balancers.multifit:Multifit",
     "MinimumBinSlack": "balancers.minimum_bin_slack:MinimumBinSlack",
+    "ListScheduling": "balancers.list_scheduling:ListScheduling",
     "Refine": "balancers.refine:Refine",
+    "HillClimb": "balancers.hill_climb:HillClimb",
+    "Relax": "balancers.hill_climb:Relax",
     "Iterated": "balancers.iterated:Iterated",
     "ILP": "balancers.ilp:ILP",
     "Portfolio": "balancers.portfolio:Portfolio",
@@ -78,7 +89,11 @@ _OTHERS = {
     "Problem": "balancers.problem:Problem",
     **{name: f"balancers.plan:{name}" for name in ("Assignment", "Plan", "Status")},
     **{name: f"balancers.grid:{name}" for name in ("Barrier", "Counts", "Grid", "GridLike")},
-    **{name: f"balancers.errors:{name}" for name in ("Infeasible", "InvalidGrid", "InvalidPlan", "InvalidProblem")},
+    **{name: f"balancers.constraints:{name}" for name in ("Cap", "Constraint", "Pinned", "Together")},
+    **{
+        name: f"balancers.errors:{name}"
+        for name in ("Infeasible", "InvalidGrid", "InvalidPlan", "InvalidProblem", "NoPlanFound")
+    },
 }
 
 BALANCERS: "Registry[Balancer]" = Registry("balancer", "balancers:Balancer", "evenstep.balancers", _BALANCERS)

@@ -6,9 +6,12 @@ from dataclasses import dataclass, replace
 
 from .base import Balancer
 from .complete_karmarkar_karp import CompleteKarmarkarKarp
+from .constraints import Cap
 from .grid import Barrier, Counts
+from .hill_climb import HillClimb, Relax
 from .iterated import Iterated
 from .karmarkar_karp import KarmarkarKarp
+from .list_scheduling import ListScheduling
 from .lpt import LPT
 from .minimum_bin_slack import MinimumBinSlack
 from .multifit import Multifit
@@ -33,24 +36,42 @@ class Auto(Balancer):
     Equal and bounded counts: the better of `LPT` and `KarmarkarKarp`, each improved by `Refine`. Free counts: of `LPT`
     and `MinimumBinSlack`, for fewer packs `Multifit` and `KarmarkarKarp` too, each improved; for many `LPT` alone,
     for a handful `CompleteKarmarkarKarp` first. Then `Iterated`, more for free counts than for others. Micro-steps with
-    equal counts: the better of `LPT` and `Peel`. A plan at the bound ends the search.
+    equal counts: the better of `LPT` and `Peel`. A plan at the bound ends the search. Constraints, slow ranks, and
+    stages that are waited for one by one: the better of `ListScheduling` and `Relax`, improved by `HillClimb`.
 
     Guarantee: never worse than any of these. Time: O(n log n) for equal counts, about 1 ms for 512 packs on 64 ranks.
     Free counts are searched harder, up to 0.1-0.3 s where the bound is not met: ``Refine(LPT())`` takes 2 ms there.
     """
 
-    barriers = frozenset({Barrier.STEP, Barrier.MICRO_STEP})
+    takes_constraints = takes_slowdown = True
 
     def assign(self, problem: Problem) -> Assignment:
-        if problem.grid.n_micro_steps == 1:  # one barrier: the same as STEP, which has more to try
-            problem = replace(problem, grid=replace(problem.grid, barrier=Barrier.STEP))
+        problem = _simplified(problem)
         plan = suited(problem).plan(problem)
         return Assignment(plan.cell, plan.lower_bound, plan.status)
+
+
+def _simplified(problem: Problem) -> Problem:
+    """Return the problem without caps that cannot bind, and with one barrier where there is only one: STEP, which has
+    more to try."""
+    grid, most = problem.grid, problem.most_per_cell
+    barrier = grid.barrier
+    if barrier is Barrier.STAGE and len(grid.stages) == 1:
+        barrier = Barrier.MICRO_STEP
+    if barrier is Barrier.MICRO_STEP and grid.n_micro_steps == 1:
+        barrier = Barrier.STEP
+    binding = tuple(each for each in problem.constraints if not isinstance(each, Cap) or each.can_bind(most))
+    if barrier is grid.barrier and len(binding) == len(problem.constraints):
+        return problem
+    return replace(problem, grid=replace(grid, barrier=barrier), constraints=binding)
 
 
 def suited(problem: Problem) -> Balancer:
     """Return the composition that `Auto` stands for on ``problem``."""
     grid = problem.grid
+    if not problem.is_plain:
+        start = (ListScheduling(),) if problem.constraints or grid.slowdown else ()
+        return HillClimb(Portfolio((*start, Relax(Auto()))))
     if grid.barrier is Barrier.MICRO_STEP and problem.fewest_per_cell == problem.most_per_cell:
         return Portfolio((LPT(), Peel()))
     if grid.counts is not Counts.FREE:

@@ -13,6 +13,7 @@ from .errors import InvalidPlan
 from .grid import Barrier, Counts
 from .plan import Assignment, Plan
 from .problem import Problem
+from .window import one_step, window_cells
 
 __all__ = ["Balancer"]
 
@@ -28,6 +29,8 @@ class Balancer(Algorithm, ABC):
     portable: ClassVar[bool] = True  # the same plan on every CPU and platform; if not, one rank plans for all
     barriers: ClassVar[frozenset[Barrier]] = frozenset(Barrier)  # it serves problems with these
     free_counts_only: ClassVar[bool] = False  # it does not count packs
+    takes_constraints: ClassVar[bool] = False  # it respects caps, packs that stay together, and bound packs
+    takes_slowdown: ClassVar[bool] = False  # it serves ranks that differ in speed
     order_free: ClassVar[bool] = False  # permuting the packs, or homes of packs of equal load, leaves the cost as it is
     scale_free: ClassVar[bool] = False  # multiplying all loads by an integer leaves the cells as they are
 
@@ -40,20 +43,28 @@ class Balancer(Algorithm, ABC):
         if problem.grid.barrier not in self.barriers:
             served = " and ".join(sorted(barrier.name for barrier in self.barriers))
             return f"it serves the barrier {served}, not {problem.grid.barrier.name}"
+        if problem.constraints and not self.takes_constraints:
+            return f"it does not know {problem.constraints[0]}. Use Auto, ListScheduling, HillClimb or ILP"
+        if problem.grid.slowdown and not self.takes_slowdown:
+            return "it does not know ranks of different speed. Use Auto, ListScheduling, HillClimb or ILP"
         if self.free_counts_only and problem.grid.counts is not Counts.FREE:
             return "it does not count packs. Use Counts.FREE"
         return None
 
     @final
     def plan(self, problem: Problem) -> Plan:
-        """Plan ``problem`` and verify the answer.
+        """Plan ``problem`` and verify the answer. A window of several steps is planned as one step of more micro-steps.
 
         Raises `CannotServe` before any work if the balancer refuses the problem, `InvalidPlan` if its answer is wrong.
         """
-        reason = self.refusal(problem)
+        asked = problem if problem.grid.n_steps == 1 else one_step(problem) or problem
+        reason = self.refusal(asked)
         if reason is not None:
             raise CannotServe(f"{self!r} cannot serve {problem.grid!r}: {reason}.")
-        answer: object = self.assign(problem)
+        answer: object = self.assign(asked)
         if not isinstance(answer, Assignment):
             raise InvalidPlan(f"{self!r}.assign must return Assignment(cell); got {type(answer).__name__}.")
-        return Plan(problem, answer.cell, repr(self), answer.status, answer.lower_bound)
+        cell = answer.cell
+        if asked is not problem:
+            cell = window_cells(problem, Plan(asked, cell, repr(self)).cell)
+        return Plan(problem, cell, repr(self), answer.status, answer.lower_bound)

@@ -21,7 +21,7 @@ __all__ = ["Random", "RoundRobin", "StayHome"]
 class RoundRobin(Balancer):
     """Pack i to cell i mod n_cells: a data loader that does not look at loads. O(n). All barriers, all counts."""
 
-    scale_free = True
+    scale_free = takes_slowdown = True
 
     def assign(self, problem: Problem) -> Assignment:
         return Assignment(np.arange(problem.n_packs, dtype=np.int32) % np.int32(problem.grid.n_cells))
@@ -36,7 +36,7 @@ class Random(Balancer):
 
     seed: int = 0
 
-    scale_free = True
+    scale_free = takes_slowdown = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -49,9 +49,9 @@ class Random(Balancer):
 
 @dataclass(frozen=True)
 class StayHome(Balancer):
-    """Every pack stays in its home cell: nothing moves. Needs a home that respects the counts. All barriers."""
+    """Every pack stays in its home cell: nothing moves. Needs a home that respects counts and constraints."""
 
-    scale_free = True
+    scale_free = takes_constraints = takes_slowdown = True
 
     def refusal(self, problem: Problem) -> str | None:
         if problem.home is None:

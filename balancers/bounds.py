@@ -6,25 +6,76 @@ import numpy as np
 
 from packing.arrays import Int64
 
-from .grid import Barrier
+from .grid import NOMINAL, Barrier
 from .problem import Problem
 
-__all__ = ["lower_bound", "max_of_sums", "sum_of_max"]
+__all__ = ["lower_bound", "max_of_sums", "sum_of_max", "uniform_machines"]
 
 
 def lower_bound(problem: Problem) -> int:
     """Return the best bound known for the barrier of the problem; 0 for no packs."""
-    grid, fewest, most = problem.grid, problem.fewest_per_cell, problem.most_per_cell
     if problem.n_packs == 0:
         return 0
+    bound = _slow(problem) if problem.grid.slowdown else _alike(problem)
+    return max(bound, _bound_together(problem)) if problem.constraints else bound
+
+
+def _alike(problem: Problem) -> int:
+    """Bound the cost where all ranks are equally fast."""
+    grid, fewest, most = problem.grid, problem.fewest_per_cell, problem.most_per_cell
     if grid.barrier is Barrier.STAGE:
         columns = [np.sort(column)[::-1] for column in problem.by_stage.T]
-        return sum(sum_of_max(column, grid.n_ranks, grid.n_micro_steps, fewest, most) for column in columns)
+        return sum(sum_of_max(column, grid.n_ranks, grid.total_micro_steps, fewest, most) for column in columns)
     descending = problem.total[problem.heaviest_first]
     if grid.barrier is Barrier.MICRO_STEP:
-        return sum_of_max(descending, grid.n_ranks, grid.n_micro_steps, fewest, most)
-    steps = grid.n_micro_steps
-    return max_of_sums(descending[::-1], grid.n_ranks, fewest * steps, min(most * steps, problem.n_packs))
+        return sum_of_max(descending, grid.n_ranks, grid.total_micro_steps, fewest, most)
+    fewest, most = fewest * grid.n_micro_steps, min(most * grid.n_micro_steps, problem.n_packs)
+    if grid.n_steps > 1:
+        return sum_of_max(descending, grid.n_ranks, grid.n_steps, fewest, most)
+    return max_of_sums(descending[::-1], grid.n_ranks, fewest, most)
+
+
+def _slow(problem: Problem) -> int:
+    """Bound the cost where ranks differ in speed: per stage, where ranks wait in each."""
+    stages = problem.by_stage.T if problem.grid.barrier is Barrier.STAGE else [problem.total]
+    slowdown = np.sort(np.array(problem.grid.slowdown, dtype=np.int64))
+    all_fast = -(-_alike(problem) * int(slowdown[0]) // NOMINAL)
+    return max(all_fast, sum(uniform_machines(np.sort(loads)[::-1], slowdown) for loads in stages))
+
+
+def _bound_together(problem: Problem) -> int:
+    """Bound the cost by what one rank must do in all: a group, and packs bound to it. Every barrier costs that much."""
+    n_ranks, total = problem.grid.n_ranks, problem.total
+    pinned, grouped = problem.pin >= 0, problem.group >= 0
+    bound = np.zeros(n_ranks, dtype=np.int64)
+    np.add.at(bound, problem.pin[pinned], total[pinned])
+    units = np.zeros(int(problem.group.max(initial=-1)) + 1, dtype=np.int64)
+    np.add.at(units, problem.group[grouped], total[grouped])
+    units = np.sort(np.concatenate([units, total[~grouped]]))
+    if problem.grid.slowdown is None:
+        return max(int(bound.max()), max_of_sums(units, n_ranks, 0, len(units)))
+    slowdown = np.array(problem.grid.slowdown, dtype=np.int64)
+    return max(int(-(-bound * slowdown // NOMINAL).max()), uniform_machines(units[::-1], np.sort(slowdown)))
+
+
+def uniform_machines(falling: Int64, slowdown: Int64) -> int:
+    """Bound the time of the last rank; ``slowdown``: (n_ranks,) thousandths of time per load, fastest first.
+
+    The j largest loads are on at most j ranks, which are no faster than the j fastest: these need as long for the sum,
+    each doing whole units; j = n_ranks stands for all loads. (Graham et al. 1979 call such ranks uniform machines.)
+    """
+    n = min(len(falling), len(slowdown))
+    largest = np.cumsum(falling[:n])
+    if n == len(slowdown):
+        largest[-1] = falling.sum()
+    low, high = 0, int(-(-int(falling.sum()) * int(slowdown[0]) // NOMINAL))
+    while low < high:
+        time = (low + high) // 2
+        if (np.cumsum(NOMINAL * time // slowdown[:n]) >= largest).all():
+            high = time
+        else:
+            low = time + 1
+    return low
 
 
 def max_of_sums(ascending: Int64, n_bins: int, fewest: int, most: int) -> int:

@@ -19,7 +19,7 @@ from .ordering import heapify, sift_down
 from .problem import Problem
 from .rows import even_rows
 
-__all__ = ["Bins", "bins_of", "cells_of", "fill_fewest", "fullest", "spread"]
+__all__ = ["Bins", "bins_of", "cells_of", "deal", "fill_fewest", "fullest", "spread"]
 
 
 class Bins(NamedTuple):
@@ -46,7 +46,7 @@ def cells_of(problem: Problem, bin_of: Int32) -> Int32:
         return _arrange(problem, bin_of)
     if grid.n_micro_steps == 1:
         return bin_of
-    return _deal(problem.heaviest_first, bin_of, grid.n_ranks, grid.n_micro_steps)
+    return deal(problem.heaviest_first, bin_of, grid.n_ranks, grid.n_micro_steps)
 
 
 def fullest(problem: Problem, bin_of: Int32, n_bins: int) -> int:
@@ -78,7 +78,7 @@ def _arrange(problem: Problem, bin_of: Int32) -> Int32:
 
 
 @kernel
-def _deal(order: Int64, rank_of: Int32, n_ranks: int, n_micro_steps: int) -> Int32:
+def deal(order: Int64, rank_of: Int32, n_ranks: int, n_micro_steps: int) -> Int32:
     """Deal each rank's packs, taken in ``order``, to its micro-steps back and forth: counts differ by one at most."""
     dealt = np.zeros(n_ranks, dtype=np.int64)
     cell = np.empty(len(rank_of), dtype=np.int32)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from packing.arrays import Int64
 
 from .base import Balancer
+from .constraints import Cap, Constraint, Pinned, Together
 from .grid import Barrier, Counts, Grid
 from .problem import Problem
 
@@ -28,6 +29,9 @@ FAMILIES: Mapping[str, Callable[[np.random.Generator, int], Int64]] = {
 """Loads of any number of packs by kind, from a seeded generator: what `problems` draws, in sizes that are real."""
 
 
+SLOWEST = 3000  # thousandths of time per load that are drawn
+
+
 @st.composite
 def grids(draw: st.DrawFn, barriers: frozenset[Barrier] = frozenset({Barrier.STEP}), max_ranks: int = 4) -> Grid:
     """Small grids with any of ``barriers``, one or two stages, and any counts but pairs."""
@@ -42,9 +46,19 @@ def grids(draw: st.DrawFn, barriers: frozenset[Barrier] = frozenset({Barrier.STE
 
 @st.composite
 def problems(
-    draw: st.DrawFn, barriers: frozenset[Barrier] = frozenset({Barrier.STEP}), max_ranks: int = 4, max_packs: int = 24
+    draw: st.DrawFn,
+    barriers: frozenset[Barrier] = frozenset({Barrier.STEP}),
+    max_ranks: int = 4,
+    max_packs: int = 24,
+    *,
+    constraints: bool = False,
+    slowdown: bool = False,
 ) -> Problem:
-    """Small problems of all kinds, with and without a home: ties, zeros, one giant, fewer packs than cells, none."""
+    """Small problems of all kinds, with and without a home: ties, zeros, one giant, fewer packs than cells, none.
+
+    ``constraints``: some have caps, groups and bound packs, which at least one plan respects. ``slowdown``: some have
+    ranks of different speed.
+    """
     grid = draw(grids(barriers, max_ranks))
     if grid.counts is Counts.EQUAL:
         n_packs = grid.n_cells * draw(st.integers(0, max(max_packs // grid.n_cells, 1)))
@@ -59,7 +73,32 @@ def problems(
     if draw(st.booleans()):
         home = draw(st.permutations([i % grid.n_cells for i in range(n_packs)]))
         n_bytes = draw(st.lists(st.integers(0, 1000), min_size=n_packs, max_size=n_packs))
-    return Problem(loads, grid, home, n_bytes)
+    if slowdown and draw(st.booleans()):
+        speeds = draw(st.lists(st.integers(1, SLOWEST), min_size=grid.n_ranks, max_size=grid.n_ranks))
+        grid = replace(grid, slowdown=tuple(speeds))
+        loads = np.array(loads, dtype=np.int64)
+        loads = loads // SLOWEST if int(loads.sum()) >= 2**62 // SLOWEST else loads
+    bound = draw(_constraints(n_packs, grid)) if constraints and draw(st.booleans()) else ()
+    return Problem(loads, grid, home, n_bytes, constraints=bound)
+
+
+@st.composite
+def _constraints(draw: st.DrawFn, n_packs: int, grid: Grid) -> tuple[Constraint, ...]:
+    """Constraints that hold for packs dealt to the cells in turn, shuffled: up to two caps, groups, bound packs."""
+    cell = np.array(draw(st.permutations([i % grid.n_cells for i in range(n_packs)])), dtype=np.int64)
+    rank = cell % grid.n_ranks
+    some = st.lists(st.integers(-1, 1), min_size=n_packs, max_size=n_packs)
+    bound: list[Constraint] = []
+    for name in draw(st.sampled_from([(), ("tokens",), ("tokens", "images")])):
+        amounts = np.array(draw(st.lists(st.integers(0, 9), min_size=n_packs, max_size=n_packs)), dtype=np.int64)
+        fullest = int(np.bincount(cell, amounts, minlength=1).max())
+        bound.append(Cap(name, amounts, fullest + draw(st.integers(0, 3))))
+    if draw(st.booleans()):
+        label = np.array(draw(some), dtype=np.int64)
+        bound.append(Together(np.where(label >= 0, 2 * rank + label, -1)))
+    if draw(st.booleans()):
+        bound.append(Pinned(np.where(np.array(draw(some)) > 0, rank, -1)))
+    return tuple(bound)
 
 
 def _loads(n: int) -> st.SearchStrategy[list[int]]:

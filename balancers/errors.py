@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from packing.errors import EvenstepError
 
-__all__ = ["Infeasible", "InvalidGrid", "InvalidPlan", "InvalidProblem"]
+__all__ = ["Infeasible", "InvalidGrid", "InvalidPlan", "InvalidProblem", "NoPlanFound"]
 
 
 class InvalidGrid(EvenstepError, ValueError):
@@ -21,3 +21,7 @@ class InvalidPlan(EvenstepError, ValueError):
 
 class Infeasible(EvenstepError, ValueError):
     """No assignment at all satisfies what was asked; the text shows why."""
+
+
+class NoPlanFound(EvenstepError, RuntimeError):
+    """A heuristic found no plan that respects the constraints; there may be one. The text says what to try."""

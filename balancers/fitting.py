@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,6 +18,8 @@ from packing.errors import InvalidParameter
 from .cost import Linear, amount_of
 
 __all__ = ["Fit", "fit"]
+
+LOGGER = logging.getLogger(__name__)
 
 Float64 = NDArray[np.float64]
 
@@ -49,8 +52,16 @@ class Fit:
         return float(np.median(_relative(timings, _combined(columns, coefficients))))
 
     def drifted(self, amounts: Mapping[str, Int64], timings_us: ArrayLike, tolerance: float = 0.1) -> bool:
-        """Return whether new timings are off by more than ``tolerance``, up or down: then it is time to `fit` again."""
-        return abs(self.drift(amounts, timings_us)) > tolerance
+        """Return whether new timings are off by more than ``tolerance``, up or down: then it is time to `fit` again.
+        That is logged as a warning too."""
+        off = self.drift(amounts, timings_us)
+        if abs(off) > tolerance:
+            LOGGER.warning(
+                "timings are %+.1f %% off the fitted cost model (tolerance %.1f %%): fit again",
+                100 * off,
+                100 * tolerance,
+            )
+        return abs(off) > tolerance
 
 
 def fit(amounts: Mapping[str, Int64], timings_us: ArrayLike, columns: Sequence[str] = ("image_tokens",)) -> Fit:

@@ -10,7 +10,9 @@ from packing.arrays import as_int
 
 from .errors import Infeasible, InvalidGrid
 
-__all__ = ["Barrier", "Counts", "Grid", "GridLike"]
+__all__ = ["NOMINAL", "Barrier", "Counts", "Grid", "GridLike"]
+
+NOMINAL = 1000  # the slowdown of a rank that takes one unit of time per unit of load
 
 
 class Barrier(Enum):
@@ -35,6 +37,10 @@ class Grid:
     """What is the same in every step.
 
     ``counts`` may also be a pair (fewest, most) of packs per cell. ``stages`` names the columns of the loads.
+    ``n_steps``: plan a window of so many optimizer steps at once. Packs may then change their step: the order of the
+    data changes (`Plan.moved_steps` counts how often). ``slowdown``: (n_ranks,) time per unit of load in thousandths,
+    1000 nominal, 2000 for a rank that takes twice as long. ``ranks_per_node``: ranks r and s share a node where
+    r // ranks_per_node == s // ranks_per_node; `LeastMovement` prefers moves inside one.
     """
 
     n_ranks: int
@@ -42,14 +48,18 @@ class Grid:
     barrier: Barrier = Barrier.STEP
     counts: Counts | tuple[int, int] = Counts.FREE
     stages: tuple[str, ...] = ("load",)
+    n_steps: int = 1
+    slowdown: tuple[int, ...] | None = None
+    ranks_per_node: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("n_ranks", "n_micro_steps"):
+        for name in ("n_ranks", "n_micro_steps", "n_steps"):
             # cells are numbered in int32
             object.__setattr__(self, name, as_int(name, getattr(self, name), InvalidGrid, least=1, most=2**31 - 1))
         if self.n_cells > 2**31 - 1:
             raise InvalidGrid(
-                f"n_ranks x n_micro_steps must be below 2**31; got {self.n_ranks} x {self.n_micro_steps}."
+                f"n_ranks x n_micro_steps x n_steps must be below 2**31; got {self.n_ranks} x {self.n_micro_steps} x "
+                f"{self.n_steps}."
             )
         if not isinstance(self.barrier, Barrier):
             raise InvalidGrid(f"barrier must be a member of Barrier; got {self.barrier!r}.")
@@ -60,6 +70,11 @@ class Grid:
         if not (stages and len(set(stages)) == len(stages) and all(isinstance(stage, str) for stage in stages)):
             raise InvalidGrid(f"stages must be one or more different names; got {self.stages!r}.")
         object.__setattr__(self, "stages", stages)
+        if self.slowdown is not None:
+            object.__setattr__(self, "slowdown", _checked_slowdown(self.slowdown, self.n_ranks))
+        if self.ranks_per_node is not None:
+            per_node = as_int("ranks_per_node", self.ranks_per_node, InvalidGrid, least=1)
+            object.__setattr__(self, "ranks_per_node", per_node)
 
     @classmethod
     def of(cls, grid: GridLike) -> Grid:
@@ -68,13 +83,18 @@ class Grid:
 
     @property
     def n_cells(self) -> int:
-        """Number of cells: ranks x micro-steps. Cell = micro-step x n_ranks + rank."""
-        return self.n_ranks * self.n_micro_steps
+        """Number of cells: ranks x micro-steps of all steps. Cell = micro-step x n_ranks + rank."""
+        return self.n_ranks * self.total_micro_steps
+
+    @property
+    def total_micro_steps(self) -> int:
+        """Number of micro-steps in all steps of the window; they are numbered through."""
+        return self.n_micro_steps * self.n_steps
 
     def counts_for(self, n_packs: int) -> tuple[int, int]:
         """Return the fewest and the most packs a cell may hold; `Infeasible` if ``n_packs`` cannot be spread so."""
         fewest, most = n_packs // self.n_cells, -(-n_packs // self.n_cells)
-        cells = f"{self.n_ranks} x {self.n_micro_steps} cells"
+        cells = f"{self.n_ranks} x {self.total_micro_steps} cells"
         match self.counts:
             case Counts.FREE:
                 return 0, n_packs
@@ -100,6 +120,16 @@ class Grid:
 
 
 GridLike: TypeAlias = Grid | int
+
+
+def _checked_slowdown(slowdown: tuple[int, ...], n_ranks: int) -> tuple[int, ...] | None:
+    """Return the slowdown of each rank, or None if all are nominal."""
+    if len(slowdown) != n_ranks:
+        raise InvalidGrid(f"slowdown must have one value per rank; {len(slowdown)} for {n_ranks} ranks.")
+    checked = tuple(
+        as_int(f"slowdown[{rank}]", value, InvalidGrid, least=1, most=2**31 - 1) for rank, value in enumerate(slowdown)
+    )
+    return None if set(checked) == {NOMINAL} else checked
 
 
 def _checked_range(counts: tuple[int, int]) -> tuple[int, int]:

@@ -15,14 +15,16 @@ from packing.errors import InvalidParameter
 from .auto import Auto
 from .base import Balancer
 from .cells import bins_of, cells_of
+from .errors import Infeasible, NoPlanFound
 from .grid import Barrier
+from .ilp_cells import CellModel
 from .plan import Assignment, Plan, Status
 from .problem import Problem
 
 __all__ = ["ILP"]
 
 MOST_VARIABLES = 200_000  # different loads x bins: a model of more takes seconds only to build
-SMALL = 20_000  # variables up to which a unit of the solver's time is about a second; in larger models it takes longer
+SMALL = 20_000  # variables that are built and presolved in about a second; a unit of the solver's time is longer beyond
 LARGEST_SUM = 2**60  # of the loads in quanta: the solver's own sums stay in int64
 LARGEST_SUM_OF_PEAKS = 2**30  # with several peaks to add; OR-Tools 9.15 proves wrong things from about 2**34 on
 LARGEST_BOUND = 2**40  # in quanta: up to here a float is exact enough to be a bound
@@ -32,11 +34,14 @@ LARGEST_BOUND = 2**40  # in quanta: up to here a float is exact enough to be a b
 class ILP(Balancer):
     """Search for a plan that costs less than that of ``start``, or prove that there is none.
 
-    An integer program: how many packs of each load go into each bin. Also: exact P||Cmax, number partitioning.
+    An integer program: how many packs of each load go into each bin; with constraints, slow ranks or stages: which pack
+    goes into which cell. Also: exact P||Cmax, number partitioning. Where ``start`` finds no plan, the solver looks for
+    one, or proves that there is none (`Infeasible`).
 
     Guarantee: never worse than ``start``; `Plan.lower_bound` is what the solver proved, and the status says how it
     ended: OPTIMAL, FEASIBLE (better than ``start``, no proof) or FALLBACK (the plan of ``start``: nothing better was
-    found within the limit). Where ``start`` meets the bound, and with ``limit=0``, the solver is not called.
+    found within the limit). Where ``start`` meets the bound, with ``limit=0``, and for more than 20,000 variables per
+    second of the limit, which it would spend on reading the model, the solver is not called.
 
     ``limit`` is CP-SAT's deterministic time, about seconds, not the clock (less of it in models of many variables,
     where it passes more slowly); with one worker and a fixed seed the same build of OR-Tools gives the same plan. Made
@@ -47,7 +52,7 @@ class ILP(Balancer):
     start: Balancer = Auto()
     limit: float = 1.0
 
-    barriers = frozenset({Barrier.STEP, Barrier.MICRO_STEP})
+    takes_constraints = takes_slowdown = True
     # Another build of the solver may search in another order: one rank plans, and the others take its cells.
     portable: ClassVar[bool] = False
 
@@ -62,13 +67,15 @@ class ILP(Balancer):
         reason = super().refusal(problem) or self.start.refusal(problem)
         if reason is not None or problem.n_packs == 0:
             return reason
-        scale = _Scale.of(problem)
-        n_kinds, n_bins = len(np.unique(problem.total)), bins_of(problem).n_bins
-        if n_kinds * n_bins > MOST_VARIABLES:
+        n_variables = _n_variables(problem)
+        if n_variables > MOST_VARIABLES:
             return (
-                f"{n_kinds} different loads x {n_bins} bins are {n_kinds * n_bins} variables, more than "
-                f"{MOST_VARIABLES}. Use {self.start!r}, or coarser loads"
+                f"different loads x bins are {n_variables} variables, more than {MOST_VARIABLES}. "
+                f"Use {self.start!r}, or coarser loads"
             )
+        if not problem.is_plain:
+            return CellModel.of(problem).refusal()
+        scale = _Scale.of(problem)
         total = int(scale.quanta(problem.total).sum())
         limit = LARGEST_SUM if problem.grid.barrier is Barrier.STEP else LARGEST_SUM_OF_PEAKS
         if total >= limit:
@@ -76,10 +83,36 @@ class ILP(Balancer):
         return None
 
     def assign(self, problem: Problem) -> Assignment:
-        plan = self.start.plan(problem)
-        if self.limit == 0 or plan.cost == plan.lower_bound:
+        try:
+            plan: Plan | None = self.start.plan(problem)
+        except NoPlanFound:
+            if self.limit == 0:
+                raise
+            plan = None  # the solver starts from nothing
+        if plan is not None and (self.limit == 0 or plan.cost == plan.lower_bound):
             return Assignment(plan.cell, plan.lower_bound, Status.FALLBACK)
-        return _search(problem, plan, float(self.limit))
+        if plan is not None and _n_variables(problem) > SMALL * (1 + self.limit):
+            return Assignment(plan.cell, plan.lower_bound, Status.FALLBACK)
+        if plan is not None and problem.is_plain:
+            return _search(problem, plan, float(self.limit))
+        return self._search_cells(problem, plan)
+
+    def _search_cells(self, problem: Problem, start: Plan | None) -> Assignment:
+        model = CellModel.of(problem)
+        try:
+            answer = model.solve(_solver(self.limit / (1 + problem.n_packs * model.n_bins / SMALL)), start)
+        except TimeoutError:
+            raise NoPlanFound(f"{self!r} found no plan within its limit; there may be one. Raise the limit.") from None
+        if answer is None:
+            named = ", ".join(map(str, problem.constraints)) or "the counts"
+            raise Infeasible(f"no plan respects {named}: proven by search. Relax one, or use more micro-steps.")
+        return answer
+
+
+def _n_variables(problem: Problem) -> int:
+    if problem.is_plain:
+        return len(np.unique(problem.total)) * bins_of(problem).n_bins
+    return problem.n_packs * CellModel.of(problem).n_bins
 
 
 class _Scale(NamedTuple):

@@ -18,12 +18,12 @@ from .grid import Barrier
 from .plan import Assignment, Plan, Status
 from .problem import Problem
 from .refine import refined
+from .renaming import ACROSS, home_and_bytes, renamed_ranks
 
 __all__ = ["LeastMovement", "WorthMoving", "movement_front"]
 
 MILLION = 1_000_000
 TOLERANCES_PPM = (0, 100, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000)
-EXACT_UP_TO = 512  # ranks that are relabelled by an exact assignment; more of them greedily
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,12 @@ class LeastMovement(Balancer):
     is reached (`Refine`); in both, packs go back home while the cost allows it, alone or in exchange for another. The
     plan that moves less is the answer; home itself, if its cost is within the tolerance.
 
-    Guarantee: cost <= (1 + tolerance) x that of ``inner``, no more bytes than its plan. Needs a home; packs without
-    sizes count as one byte each. ``max_moved_bytes``: if more would move, the tolerance is widened step by step until
-    it fits, and where nothing else does, all stay at home.
+    With `Grid.ranks_per_node` a byte between nodes counts as eight inside one. Ranks that are not alike (slow ones,
+    bound packs) keep their names; under constraints nothing but names changes.
+
+    Guarantee: cost <= (1 + tolerance) x that of ``inner``, no more bytes (so counted) than its plan. Needs a home;
+    packs without sizes count as one byte each. ``max_moved_bytes``: if more would move, the tolerance is widened step
+    by step until it fits, and where nothing else does, all stay at home.
     """
 
     inner: Balancer = Auto()
@@ -57,7 +60,7 @@ class LeastMovement(Balancer):
     def assign(self, problem: Problem) -> Assignment:
         problem = _sized(problem)
         plan = self.inner.plan(problem)
-        renamed = _renamed(plan)
+        renamed = renamed_ranks(plan)
         least = _least_movement(plan, renamed, self.tolerance_ppm)
         if self.max_moved_bytes is not None:
             for wider in (tolerance for tolerance in TOLERANCES_PPM if tolerance > self.tolerance_ppm):
@@ -105,7 +108,7 @@ def movement_front(inner: Balancer, problem: Problem, tolerances_ppm: Sequence[i
 
 
 def _front(plan: Plan, tolerances_ppm: Sequence[int]) -> list[Plan]:
-    renamed = _renamed(plan)
+    renamed = renamed_ranks(plan)
     plans = [_least_movement(plan, renamed, tolerance) for tolerance in sorted(tolerances_ppm)]
     if plan.home is not None:
         plans.append(plan.home)
@@ -127,13 +130,6 @@ def _sized(problem: Problem) -> Problem:
     return replace(problem, n_bytes=np.ones(problem.n_packs, dtype=np.int64))
 
 
-def _home_and_bytes(problem: Problem) -> tuple[Int32, Int64]:
-    """Return the home rank and the bytes of each pack, (n_packs,) each."""
-    assert problem.home is not None, "refused without home"
-    assert problem.n_bytes is not None, "sized"
-    return problem.home % np.int32(problem.grid.n_ranks), problem.n_bytes
-
-
 def _moved(plan: Plan) -> int:
     return plan.moved_bytes or 0
 
@@ -148,64 +144,23 @@ def _least_movement(plan: Plan, renamed: Plan, tolerance_ppm: int) -> Plan:
     if plan.home is not None and plan.home.cost <= limit:
         return plan.home
     plans = [plan, renamed]
-    if problem.grid.barrier is Barrier.STEP:
+    if problem.grid.barrier is Barrier.STEP and problem.is_plain:
         plans = [plan, _sent_home(renamed, limit)]
         if plan.home is not None:
             from_home = Plan(problem, cells_of(problem, refined(problem, plan.home.rank, limit)))
             plans += [_sent_home(from_home, limit)] if from_home.cost <= limit else []
-    return min(plans, key=lambda each: (_moved(each), each.cost))
+    return min(plans, key=lambda each: (_traffic(each), each.cost))
 
 
-def _renamed(plan: Plan) -> Plan:
-    """Return ``plan`` with its ranks renamed so that many bytes stay in their rank."""
-    n_ranks = plan.problem.grid.n_ranks
-    home_rank, n_bytes = _home_and_bytes(plan.problem)
-    pair = plan.rank.astype(np.int64) * n_ranks + home_rank  # (rank in the plan, rank at home)
-    pairs, which = np.unique(pair, return_inverse=True)
-    kept = np.zeros(len(pairs), dtype=np.int64)
-    np.add.at(kept, which, n_bytes)
-    rank, home = np.divmod(pairs, n_ranks)
-    name = _assigned(rank, home, kept, n_ranks) if n_ranks <= EXACT_UP_TO else _matched(rank, home, kept, n_ranks)
-    return Plan(plan.problem, plan.cell - plan.rank + name.astype(np.int32)[plan.rank])
-
-
-def _assigned(rank: Int64, home: Int64, kept: Int64, n_ranks: int) -> Int64:
-    """Return the new name of each rank, (n_ranks,): the assignment that keeps the most bytes."""
-    from scipy.optimize import linear_sum_assignment
-
-    weights = np.zeros((n_ranks, n_ranks))  # floats are exact up to 2**53 bytes; beyond, near enough to choose by
-    weights[rank, home] = kept
-    return np.asarray(linear_sum_assignment(weights, maximize=True)[1], dtype=np.int64)
-
-
-def _matched(rank: Int64, home: Int64, kept: Int64, n_ranks: int) -> Int64:
-    """Return the new name of each rank, (n_ranks,), by falling bytes kept; the rest in order."""
-    order = descending_order(kept)
-    return _match(rank[order], home[order], n_ranks)
-
-
-@kernel
-def _match(rank: Int64, home: Int64, n_ranks: int) -> Int64:
-    name = np.full(n_ranks, -1, dtype=np.int64)
-    taken = np.zeros(n_ranks, dtype=np.bool_)
-    for edge in range(len(rank)):
-        if name[rank[edge]] < 0 and not taken[home[edge]]:
-            name[rank[edge]] = home[edge]
-            taken[home[edge]] = True
-    spare = 0
-    for each in range(n_ranks):
-        if name[each] < 0:
-            while taken[spare]:
-                spare += 1
-            name[each] = spare
-            taken[spare] = True
-    return name
+def _traffic(plan: Plan) -> int:
+    """Return the bytes moved, those between nodes at `ACROSS` times the price."""
+    return _moved(plan) + (ACROSS - 1) * (plan.bytes_between_nodes or 0)
 
 
 def _sent_home(plan: Plan, limit: int) -> Plan:
     """Return ``plan`` with packs sent back home, alone or in exchange for another, while no rank exceeds ``limit``."""
     problem = plan.problem
-    home, n_bytes = _home_and_bytes(problem)
+    home, n_bytes = home_and_bytes(problem)
     largest_first = descending_order(n_bytes)
     rank = _send_home(problem.total, n_bytes, largest_first, home, plan.rank, *bins_of(problem), limit)
     return Plan(problem, cells_of(problem, rank))

@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike
 from packing.arrays import Int32, Int64, read_only
 
 from .errors import InvalidPlan, InvalidProblem
-from .grid import Barrier, Counts
+from .grid import Counts
 from .problem import Problem
+from .verification import busy_times, verified
 
 __all__ = ["Assignment", "Plan", "Status"]
 
@@ -68,10 +69,10 @@ class Plan:
         """Raises `InvalidPlan` if ``cell`` is no assignment of the problem's packs within its counts."""
         set_ = object.__setattr__
         set_(self, "problem", problem)
-        set_(self, "cell", _verified(problem, cell, balancer))
+        set_(self, "cell", verified(problem, cell, balancer))
         set_(self, "balancer", balancer)
         set_(self, "stayed", stayed)
-        set_(self, "busy", read_only(_busy(problem, self.cell)))
+        set_(self, "busy", read_only(busy_times(problem, self.cell)))
         set_(self, "_proved", int(lower_bound))
         if self.lower_bound > self.cost:
             raise InvalidPlan(
@@ -148,6 +149,23 @@ class Plan:
         return int(self.problem.n_bytes[self.moved].sum())
 
     @property
+    def bytes_between_nodes(self) -> int | None:
+        """Bytes that travel between nodes; None without home, sizes, or `Grid.ranks_per_node`."""
+        problem, per_node = self.problem, self.problem.grid.ranks_per_node
+        if self.moved is None or problem.home is None or problem.n_bytes is None or per_node is None:
+            return None
+        node, home_node = self.rank // per_node, problem.home % problem.grid.n_ranks // per_node
+        return int(problem.n_bytes[node != home_node].sum())
+
+    @property
+    def moved_steps(self) -> int | None:
+        """Number of packs that change their optimizer step: the order of the data changes. None without home."""
+        if self.problem.home is None:
+            return None
+        per_step = np.int32(self.problem.grid.n_ranks * self.problem.grid.n_micro_steps)
+        return int(np.count_nonzero(self.cell // per_step != self.problem.home // per_step))
+
+    @property
     def busiest_bytes(self) -> int | None:
         """Most bytes that any one rank sends or receives; None without home or sizes."""
         home, n_bytes = self.problem.home, self.problem.n_bytes
@@ -168,7 +186,7 @@ class Plan:
     @cached_property
     def order(self) -> Int64:
         """Packs by rank, then micro-step, then index, (n_packs,): ``values[plan.order]`` lays them out rank by rank."""
-        n_ranks, n_micro_steps = self.problem.grid.n_ranks, self.problem.grid.n_micro_steps
+        n_ranks, n_micro_steps = self.problem.grid.n_ranks, self.problem.grid.total_micro_steps
         cell = self.cell.astype(np.int64)
         return read_only(np.argsort(cell % n_ranks * n_micro_steps + cell // n_ranks, kind="stable"))
 
@@ -183,19 +201,19 @@ class Plan:
     def _offsets(self) -> Int64:
         """Where each (rank, micro-step) begins in `order`, (n_cells + 1,)."""
         grid = self.problem.grid
-        counts = np.bincount(self.cell, minlength=grid.n_cells).reshape(grid.n_micro_steps, grid.n_ranks)
+        counts = np.bincount(self.cell, minlength=grid.n_cells).reshape(grid.total_micro_steps, grid.n_ranks)
         return np.concatenate([[0], np.cumsum(counts.T.ravel())])
 
     @property
     def partitions(self) -> list[list[int]]:
         """Pack indices of each rank: what RL frameworks call the partitions."""
-        bounds = self._offsets[:: self.problem.grid.n_micro_steps].tolist()
+        bounds = self._offsets[:: self.problem.grid.total_micro_steps].tolist()
         order = self.order.tolist()
         return [order[start:stop] for start, stop in pairwise(bounds)]
 
     def packs(self, rank: int, micro_step: int | None = None) -> Int64:
-        """Return the packs of a rank, in one micro-step or (None) in the whole step, ascending within a micro-step."""
-        n = self.problem.grid.n_micro_steps
+        """Return the packs of a rank, in one micro-step or (None) in all, ascending within a micro-step."""
+        n = self.problem.grid.total_micro_steps
         if not (0 <= rank < self.problem.grid.n_ranks and 0 <= (micro_step or 0) < n):
             raise IndexError(f"rank {rank}, micro-step {micro_step} is outside {self.problem.grid}")
         first, last = (rank * n, rank * n + n) if micro_step is None else (rank * n + micro_step,) * 2
@@ -241,11 +259,14 @@ class Plan:
         """Return 32 hexadecimal digits that are equal exactly where grid, problem and cells are, on any machine."""
         problem, grid = self.problem, self.problem.grid
         counts = grid.counts.value if isinstance(grid.counts, Counts) else grid.counts
-        head = (DIGEST_VERSION, grid.n_ranks, grid.n_micro_steps, grid.barrier.value, counts, grid.stages)
+        size = (grid.n_ranks, grid.n_micro_steps, grid.n_steps, grid.slowdown, grid.ranks_per_node)
+        head = (DIGEST_VERSION, *size, grid.barrier.value, counts, grid.stages)
         digest = blake2b(repr((*head, problem.loads.shape)).encode(), digest_size=16)
         for array in (problem.loads, problem.home, problem.n_bytes, self.cell):
             digest.update(b"-" if array is None else array.astype(array.dtype.newbyteorder("<")).tobytes())
             digest.update(b"|")
+        for each in problem.constraints:
+            digest.update(f"{each}|".encode() + each.values.astype("<i8").tobytes())
         return digest.hexdigest()
 
     def __repr__(self) -> str:
@@ -254,44 +275,3 @@ class Plan:
             f"Plan({self.balancer or 'given'}: cost {self.cost}, gap {self.gap:.4%}, waste {self.waste:.2%}"
             f"{moved}, {self.status.value})"
         )
-
-
-def _verified(problem: Problem, cell: ArrayLike, balancer: str) -> Int32:
-    """Return ``cell`` as read-only int32, or raise `InvalidPlan`."""
-    who, grid = balancer or "the plan", problem.grid
-    array = np.asarray(cell)
-    if array.shape != (problem.n_packs,):
-        raise InvalidPlan(f"{who} must give each pack one cell: shape ({problem.n_packs},); got {array.shape}.")
-    if array.size and array.dtype.kind not in "iu":
-        raise InvalidPlan(f"{who} must give cells as integers; got dtype {array.dtype}.")
-    bad = (array < 0) | (array >= grid.n_cells)
-    if bad.any():
-        i = int(np.argmax(bad))
-        raise InvalidPlan(f"{who} must use cells 0 to {grid.n_cells - 1}; cell[{i}] = {array[i]}.")
-    checked = read_only(array.astype(np.int32))
-    fewest, most = problem.fewest_per_cell, problem.most_per_cell
-    counts = np.bincount(checked, minlength=grid.n_cells)
-    wrong = (counts < fewest) | (counts > most)
-    if wrong.any():
-        c = int(np.argmax(wrong))
-        raise InvalidPlan(
-            f"{who} must put {fewest} to {most} packs into each cell; rank {c % grid.n_ranks}, micro-step "
-            f"{c // grid.n_ranks} has {counts[c]}."
-        )
-    return checked
-
-
-def _busy(problem: Problem, cell: Int32) -> Int64:
-    """Load of each rank between two barriers, (n_rows, n_ranks)."""
-    grid = problem.grid
-    match grid.barrier:
-        case Barrier.STEP:
-            place, columns, n_rows = cell % np.int32(grid.n_ranks), [problem.total], 1
-        case Barrier.MICRO_STEP:
-            place, columns, n_rows = cell, [problem.total], grid.n_micro_steps
-        case Barrier.STAGE:
-            place, columns, n_rows = cell, list(problem.by_stage.T), grid.n_micro_steps
-    busy = np.zeros((len(columns), n_rows * grid.n_ranks), dtype=np.int64)
-    for row, column in zip(busy, columns, strict=True):
-        np.add.at(row, place, column)
-    return busy.reshape(len(columns), n_rows, grid.n_ranks).swapaxes(0, 1).reshape(-1, grid.n_ranks)

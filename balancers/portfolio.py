@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from packing.errors import InvalidParameter
 
 from .base import Balancer
+from .errors import NoPlanFound
 from .karmarkar_karp import KarmarkarKarp
 from .lpt import LPT
 from .plan import Assignment, Plan
@@ -19,8 +20,8 @@ __all__ = ["Portfolio"]
 class Portfolio(Balancer):
     """The best plan of several balancers by (cost, largest rank total, bytes moved); of equal ones the first.
 
-    Those that refuse a problem are left out; it is refused where all of them do. A plan whose cost meets the bound ends
-    the search. Guarantee: as good as the best of them. Time: their sum.
+    Those that refuse a problem, or find no plan, are left out; it is refused where all of them do. A plan whose cost
+    meets the bound ends the search. Guarantee: as good as the best of them. Time: their sum.
     """
 
     balancers: tuple[Balancer, ...] = (LPT(), KarmarkarKarp())
@@ -39,14 +40,20 @@ class Portfolio(Balancer):
 
     def assign(self, problem: Problem) -> Assignment:
         best: Plan | None = None
+        failure: NoPlanFound | None = None
         proven = 0
         for balancer in self.balancers:
             if balancer.refusal(problem) is None:
-                plan = balancer.plan(problem)
+                try:
+                    plan = balancer.plan(problem)
+                except NoPlanFound as error:
+                    failure = error
+                    continue
                 proven = max(proven, plan.lower_bound)
                 if best is None or plan.key < best.key:
                     best = plan
                 if best.cost == proven:
                     break
-        assert best is not None, "refused above"
+        if best is None:
+            raise failure or AssertionError("refused above")
         return Assignment(best.cell, proven, best.status)

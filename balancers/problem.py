@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -12,8 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from packing.arrays import SUM_LIMIT, Int32, Int64, as_int, as_int64, descending_order, read_only
 
+from .constraints import Constraint, checked_constraints, merged_groups, merged_pins
 from .errors import InvalidProblem
-from .grid import Grid, GridLike
+from .feasibility import check_feasible
+from .grid import Barrier, Grid, GridLike
 
 __all__ = ["Problem"]
 
@@ -27,6 +30,7 @@ class Problem:
     ``loads``: (n_packs,) or (n_packs, n_stages), what each pack costs, integers >= 0.
     ``home``: (n_packs,) the cell that holds each pack now; None: nothing has a home, so nothing moves.
     ``n_bytes``: (n_packs,) what moving each pack costs.
+    ``constraints``: `Cap` (several), `Together`, `Pinned` (one of each), hard in every plan.
     ``step``: the number of the step, for balancers that change from step to step; they hold no state.
     ``unit``: one integer of load in the caller's unit. ``rounding``: the most that scaling changed any load, in that
     unit (0 where exact).
@@ -39,6 +43,7 @@ class Problem:
     step: int = 0
     unit: Fraction = Fraction(1)
     rounding: float = 0.0
+    constraints: tuple[Constraint, ...] = ()
     fewest_per_cell: int = field(init=False)
     most_per_cell: int = field(init=False)
 
@@ -51,8 +56,9 @@ class Problem:
         step: int = 0,
         unit: Fraction = Fraction(1),
         rounding: float = 0.0,
+        constraints: Sequence[Constraint] = (),
     ) -> None:
-        """``grid`` may be a number of ranks. Raises `InvalidProblem`, `InvalidGrid` or `Infeasible` (counts)."""
+        """``grid`` may be a number of ranks. Raises `InvalidProblem`, `InvalidGrid` or `Infeasible` with its proof."""
         grid = Grid.of(grid)
         checked = as_int64("loads", loads, InvalidProblem, remedy=REMEDY, ndim=(1, 2), columns=grid.stages)
         if checked.ndim == 2 and checked.shape[1] != len(grid.stages):
@@ -73,10 +79,24 @@ class Problem:
         fewest, most = grid.counts_for(len(checked))
         set_(self, "fewest_per_cell", fewest)
         set_(self, "most_per_cell", most)
+        set_(self, "constraints", checked_constraints(constraints, len(checked), grid.n_ranks))
+        slowest = max(grid.slowdown or (1,))
+        if int(checked.sum()) * slowest >= SUM_LIMIT:
+            raise InvalidProblem(
+                f"loads x slowdown must sum to less than 2**62; loads sum to {checked.sum()}, the slowest rank has "
+                f"{slowest}. Use coarser loads."
+            )
+        if self.constraints:
+            check_feasible(self.constraints, grid, self.group, self.pin, (fewest, most))
 
     @classmethod
     def from_floats(
-        cls, loads: ArrayLike, grid: GridLike, home: ArrayLike | None = None, n_bytes: ArrayLike | None = None
+        cls,
+        loads: ArrayLike,
+        grid: GridLike,
+        home: ArrayLike | None = None,
+        n_bytes: ArrayLike | None = None,
+        constraints: Sequence[Constraint] = (),
     ) -> Problem:
         """Return the problem of float loads, scaled by a power of ten so that decimals stay exact where they can.
 
@@ -84,7 +104,7 @@ class Problem:
         are refused with their index.
         """
         if isinstance(loads, np.ndarray | list | tuple) and np.asarray(loads).dtype.kind in "iu":
-            return cls(loads, grid, home, n_bytes)  # exact already; floats are not beyond 2**53
+            return cls(loads, grid, home, n_bytes, constraints=constraints)  # exact; floats are not beyond 2**53
         try:
             values = np.array(loads, dtype=np.float64)
         except (TypeError, ValueError, OverflowError) as error:
@@ -94,7 +114,7 @@ class Problem:
             where = tuple(int(i) for i in np.argwhere(bad)[0])
             raise InvalidProblem(f"loads must be finite and >= 0; loads{list(where)} = {values[where]}.")
         scaled, unit, rounding = _scale(values)
-        return cls(scaled, grid, home, n_bytes, unit=unit, rounding=rounding)
+        return cls(scaled, grid, home, n_bytes, unit=unit, rounding=rounding, constraints=constraints)
 
     @property
     def n_packs(self) -> int:
@@ -111,6 +131,23 @@ class Problem:
         """Loads with one column per stage, (n_packs, n_stages)."""
         return self.loads.reshape(self.n_packs, len(self.grid.stages))
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether ranks are alike, no pack is constrained, and a pack's stages are waited for together: most balancers
+        know nothing else."""
+        grid = self.grid
+        return not (self.constraints or grid.slowdown or grid.barrier is Barrier.STAGE or grid.n_steps > 1)
+
+    @cached_property
+    def group(self) -> Int64:
+        """Group of packs that stay on one rank, (n_packs,): 0, 1, ... without gaps, -1 for none."""
+        return read_only(merged_groups(self.constraints, self.n_packs))
+
+    @cached_property
+    def pin(self) -> Int64:
+        """Rank that each pack is bound to, itself or through its group, (n_packs,): -1 for none."""
+        return read_only(merged_pins(self.constraints, self.group))
+
     @cached_property
     def heaviest_first(self) -> Int64:
         """Pack indices by falling total load, equal ones by index, (n_packs,)."""
@@ -124,7 +161,16 @@ class Problem:
         return lower_bound(self)
 
     def __reduce__(self) -> tuple[type[Problem], tuple[object, ...]]:
-        return Problem, (self.loads, self.grid, self.home, self.n_bytes, self.step, self.unit, self.rounding)
+        return Problem, (
+            self.loads,
+            self.grid,
+            self.home,
+            self.n_bytes,
+            self.step,
+            self.unit,
+            self.rounding,
+            self.constraints,
+        )
 
     def __repr__(self) -> str:
         shown = self.loads.tolist() if self.loads.size <= 64 else f"<{self.loads.shape} of sum {int(self.total.sum())}>"
@@ -134,7 +180,8 @@ class Problem:
             if array is not None
         )
         step = f", step={self.step}" if self.step else ""
-        return f"Problem({shown}, {self.grid}{rest}{step})"
+        bound = f", constraints=({', '.join(map(str, self.constraints))})" if self.constraints else ""
+        return f"Problem({shown}, {self.grid}{rest}{step}{bound})"
 
     def _checked_home(self, home: ArrayLike) -> Int32:
         remedy = "A home is a cell: micro-step x n_ranks + rank."

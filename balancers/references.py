@@ -2,29 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 
-from .grid import Barrier
+from .constraints import Cap, Pinned
+from .grid import NOMINAL, Barrier
 from .problem import Problem
 
-__all__ = ["brute_force_cost", "naive_cost", "step_optimum"]
+__all__ = ["allowed", "brute_force_cost", "naive_cost", "step_optimum"]
 
 
 def naive_cost(problem: Problem, cells: list[int]) -> int:
     """Return the cost of an assignment, in plain Python integers, by the definition of the barrier."""
     grid, loads = problem.grid, problem.by_stage.tolist()
-    ranks, steps = range(grid.n_ranks), range(grid.n_micro_steps)
+    slowdown = grid.slowdown or (NOMINAL,) * grid.n_ranks
+    ranks, steps = range(grid.n_ranks), range(grid.total_micro_steps)
 
-    def busy(rank: int, micro_step: int, stage: int | None) -> int:
-        cell = micro_step * grid.n_ranks + rank
-        return sum(
-            sum(load) if stage is None else load[stage] for load, c in zip(loads, cells, strict=True) if c == cell
+    def busy(rank: int, micro_steps: range, stage: int | None) -> int:
+        mine = [micro_step * grid.n_ranks + rank for micro_step in micro_steps]
+        load = sum(
+            sum(load) if stage is None else load[stage] for load, c in zip(loads, cells, strict=True) if c in mine
         )
+        return -(-load * slowdown[rank] // NOMINAL)
 
+    rows = [range(step, step + 1) for step in steps]
     if grid.barrier is Barrier.STEP:
-        return max(sum(busy(rank, step, None) for step in steps) for rank in ranks)
+        rows = [range(step, step + grid.n_micro_steps) for step in steps[:: grid.n_micro_steps]]
     stages = range(len(grid.stages)) if grid.barrier is Barrier.STAGE else (None,)
-    return sum(max(busy(rank, step, stage) for rank in ranks) for step in steps for stage in stages)
+    return sum(max(busy(rank, row, stage) for rank in ranks) for row in rows for stage in stages)
+
+
+def allowed(problem: Problem, cells: Sequence[int]) -> bool:
+    """Return whether an assignment respects counts and constraints, by their definition."""
+    grid = problem.grid
+    if any(not problem.fewest_per_cell <= cells.count(c) <= problem.most_per_cell for c in range(grid.n_cells)):
+        return False
+    for each in problem.constraints:
+        values = each.values.tolist()
+        if isinstance(each, Cap):
+            held = [0] * grid.n_cells
+            for c, amount in zip(cells, values, strict=True):
+                held[c] += amount
+            if max(held) > each.limit:
+                return False
+            continue
+        where: dict[int, int] = {}
+        for c, key in zip(cells, values, strict=True):
+            rank = c % grid.n_ranks
+            wanted = key if isinstance(each, Pinned) else where.setdefault(key, rank)
+            if key >= 0 and rank != wanted:
+                return False
+    return True
 
 
 def step_optimum(problem: Problem) -> int:
@@ -54,11 +82,6 @@ def step_optimum(problem: Problem) -> int:
 
 
 def brute_force_cost(problem: Problem) -> int:
-    """Return the optimum by trying all n_cells ** n_packs assignments."""
-    fewest, most = problem.fewest_per_cell, problem.most_per_cell
-    cells = range(problem.grid.n_cells)
-    return min(
-        naive_cost(problem, list(choice))
-        for choice in product(cells, repeat=problem.n_packs)
-        if all(fewest <= choice.count(c) <= most for c in cells)
-    )
+    """Return the optimum by trying all n_cells ** n_packs assignments; ValueError if none of them is allowed."""
+    choices = product(range(problem.grid.n_cells), repeat=problem.n_packs)
+    return min(naive_cost(problem, list(each)) for each in choices if allowed(problem, each))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from time import perf_counter_ns
@@ -11,7 +11,20 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from balancers import LPT, Auto, Balancer, Barrier, Counts, Grid, KarmarkarKarp, Problem, Zigzag
+from balancers import (
+    LPT,
+    Auto,
+    Balancer,
+    Barrier,
+    Cap,
+    Counts,
+    Grid,
+    KarmarkarKarp,
+    ListScheduling,
+    Problem,
+    Together,
+    Zigzag,
+)
 from packing import BestFit, BestFitDecreasing, FirstFit, FirstFitDecreasing, Limits, NextFit, Packer, Samples
 from packing.arrays import Int64
 
@@ -37,16 +50,21 @@ class Bench:
     n_ranks: tuple[int, ...] = (32, 64, 128)  # of the grid with micro-steps
     n_micro_steps: int = 8
     packs_per_cell: int = 4
+    constrained: tuple[Balancer, ...] = (ListScheduling(), Auto())
+    n_constrained: tuple[int, ...] = (512, 1_024, 2_048)  # packs
     seed: int = 0
 
     @property
     def n_timings(self) -> int:
         """Number of timings if no balancer refuses."""
         planning = len(LOADS) * len(COUNTS) * len(self.n_packs) + len(self.n_ranks)
-        return len(self.packers) * len(self.n_samples) + len(self.balancers) * planning
+        constrained = len(self.constrained) * len(CONSTRAINED) * len(self.n_constrained)
+        return len(self.packers) * len(self.n_samples) + len(self.balancers) * planning + constrained
 
 
-QUICK = Bench(n_samples=(10_000, 20_000, 40_000), n_packs=(1_024, 2_048, 4_096), n_ranks=(8, 16))
+QUICK = Bench(
+    n_samples=(10_000, 20_000, 40_000), n_packs=(1_024, 2_048, 4_096), n_ranks=(8, 16), n_constrained=(256, 512)
+)
 
 
 @dataclass(frozen=True)
@@ -87,6 +105,11 @@ def time_algorithms(config: Bench = Bench()) -> Iterator[Timing]:
     grid = f"{config.n_ranks[-1]} x {config.n_micro_steps} x {config.packs_per_cell}"
     for balancer in config.balancers:
         yield from _timings(f"micro-steps, {grid}", repr(balancer), sizes, partial(_micro_steps, balancer, config))
+    for case, problem in CONSTRAINED.items():
+        for balancer in config.constrained:
+            yield from _timings(
+                case, repr(balancer), config.n_constrained, partial(_constrained, balancer, config.seed, problem)
+            )
 
 
 def _timings(
@@ -147,6 +170,40 @@ def _planning(balancer: Balancer, loads: Int64, grid: Grid) -> _Job[Problem] | N
     return _Job(loads, lambda: Problem(loads, grid), lambda problem: 1 + balancer.plan(problem).gap)
 
 
+def _constrained(
+    balancer: Balancer, seed: int, make: Callable[[np.random.Generator, int], Problem], n_packs: int
+) -> _Job[Problem]:
+    problem = make(np.random.default_rng(seed), n_packs)
+    return _Job(problem.total, lambda: replace(problem), lambda each: 1 + balancer.plan(each).gap)
+
+
+def _capped(rng: np.random.Generator, n: int) -> Problem:
+    """Four packs to a cell, a tenth more room for tokens than there are."""
+    tokens = rng.integers(100, 4000, n)
+    cap = Cap("tokens", tokens, int(tokens.sum()) * 11 // (10 * (n // 4)))
+    return Problem(_image_us(rng, n), Grid(n // 32, 8), constraints=[cap])
+
+
+def _grouped(rng: np.random.Generator, n: int) -> Problem:
+    """Eight answers to a prompt stay together, 32 packs to a rank."""
+    group = rng.permutation(np.arange(n) // 8)
+    return Problem(_lognormal(rng, n), Grid(n // 32, counts=Counts.EQUAL), constraints=[Together(group)])
+
+
+def _slow(rng: np.random.Generator, n: int) -> Problem:
+    """Every eighth rank takes half as long again."""
+    slowdown = tuple(1500 if rank % 8 == 7 else 1000 for rank in range(n // 8))
+    return Problem(_image_us(rng, n), Grid(n // 8, counts=Counts.EQUAL, slowdown=slowdown))
+
+
+def _staged(rng: np.random.Generator, n: int) -> Problem:
+    """One pack to a cell of eight micro-steps; where there are more images, the language model has less to do."""
+    vision = _image_us(rng, n)
+    language = 900_000 - vision // 6 + rng.integers(0, 50_000, n)
+    grid = Grid(n // 8, 8, Barrier.STAGE, Counts.EQUAL, ("vision", "language"))
+    return Problem(np.stack([vision, language], axis=1), grid)
+
+
 def _lognormal(rng: np.random.Generator, n: int) -> Int64:
     return rng.lognormal(6.5, 1.0, n).astype(np.int64)
 
@@ -156,5 +213,10 @@ def _image_tokens(rng: np.random.Generator, n: int) -> Int64:
     return 256 * rng.geometric(0.2, n).clip(max=24) * (rng.random(n) < 0.5)
 
 
+def _image_us(rng: np.random.Generator, n: int) -> Int64:
+    return 60_000 + 280 * _image_tokens(rng, n)
+
+
+CONSTRAINED = {"tokens capped": _capped, "groups together": _grouped, "slow ranks": _slow, "stages": _staged}
 LOADS = {"lognormal": _lognormal, "image tokens": _image_tokens}
 COUNTS = (Counts.EQUAL, Counts.FREE)

@@ -86,7 +86,7 @@ def test_the_same_timings_give_the_same_model() -> None:
     assert first.model == fit({"image_tokens": tokens[order]}, timings[order]).model
 
 
-def test_drift_is_seen_both_ways_and_noise_is_not() -> None:
+def test_drift_is_seen_both_ways_and_noise_is_not(caplog: pytest.LogCaptureFixture) -> None:
     tokens = np.arange(0, 5000, 10)
     clean = 60_000 + 280 * tokens
     made = fit({"image_tokens": tokens}, clean)
@@ -94,7 +94,9 @@ def test_drift_is_seen_both_ways_and_noise_is_not() -> None:
     for factor, drifted in ((1.0, False), (1.08, False), (1.2, True), (0.8, True)):
         timings = clean * factor * rng.normal(1, 0.05, len(tokens))
         assert made.drift({"image_tokens": tokens}, timings) == pytest.approx(factor - 1, abs=0.02)
+        caplog.clear()
         assert made.drifted({"image_tokens": tokens}, timings) is drifted
+        assert ("off the fitted cost model (tolerance 10.0 %): fit again" in caplog.text) is drifted
     assert made.drifted({"image_tokens": tokens}, clean * 1.08, tolerance=0.05)
 
 

@@ -22,7 +22,7 @@ from balancers import (
     WorthMoving,
     movement_front,
 )
-from balancers.movement import _assigned, _matched
+from balancers.renaming import _assigned, _matched
 from balancers.testing import FAMILIES, problems
 from packing import CannotServe, InvalidParameter
 
