@@ -10,7 +10,6 @@ import numpy as np
 from packing.arrays import Int64
 
 from .constraints import Cap, Constraint
-from .dual_feasible import dual_feasible_bound
 from .errors import Infeasible, NoPlanFound
 from .grid import Grid
 
@@ -24,6 +23,8 @@ __all__ = ["check_feasible", "no_plan"]
 def no_plan(problem: Problem, balancer: Balancer) -> Infeasible | NoPlanFound:
     """Return the error for a search without success: `Infeasible` where dual feasible functions prove that a cap is too
     small for the cells, else `NoPlanFound`."""
+    from .dual_feasible import dual_feasible_bound
+
     cells = problem.grid.n_cells
     for cap in problem.constraints:
         if isinstance(cap, Cap) and cap.limit > 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from typing import TypeAlias
 
@@ -32,7 +32,7 @@ class Counts(Enum):
     PADDED = "padded"  # at most the mean rounded up; places left empty are dummies
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Grid:
     """What is the same in every step.
 
@@ -75,6 +75,15 @@ class Grid:
         if self.ranks_per_node is not None:
             per_node = as_int("ranks_per_node", self.ranks_per_node, InvalidGrid, least=1)
             object.__setattr__(self, "ranks_per_node", per_node)
+
+    def __repr__(self) -> str:
+        """Show what is not the default, as Python."""
+        given = [
+            (each.name, getattr(self, each.name)) for each in fields(self) if getattr(self, each.name) != each.default
+        ]
+        return (
+            f"Grid({', '.join(f'{name}={value if isinstance(value, Enum) else repr(value)}' for name, value in given)})"
+        )
 
     @classmethod
     def of(cls, grid: GridLike) -> Grid:

@@ -70,7 +70,7 @@ def counts_respected(balancer: Balancer, problem: Problem) -> None:
 
 def constraints_respected(balancer: Balancer, problem: Problem) -> None:
     """No cell exceeds a cap, no group is split, every bound pack is on its rank."""
-    cells = balancer.plan(problem).cell.tolist()
+    cells = np.asarray(balancer.assign(problem).cell).tolist()
     assert allowed(problem, cells), f"cells are {cells}"
 
 
