@@ -16,6 +16,7 @@ from .peel import Peel
 from .plan import Assignment
 from .portfolio import Portfolio
 from .problem import Problem
+from .prove import Prove
 from .refine import Refine
 
 __all__ = ["Auto"]
@@ -23,7 +24,8 @@ __all__ = ["Auto"]
 SMALL, SMALLER = 32_000_000, 2_000_000  # packs x ranks up to which filling, and differencing, are quick
 TINY = (16, 5)  # packs and ranks up to which the complete search usually ends
 FEW, FEW_PER_RANK, QUICK_KICKS = 2_048, 6, 100  # with equal counts kicks matter where few packs can be exchanged
-KICKS, KICKED_PACKS = 4000, 1_000_000  # at most so many kicks, and so many packs refined by all of them
+KICKS, KICKED_PACKS = 500, 80_000  # at most so many kicks, and so many packs refined by all of them
+PROOF_STEPS = 60_000_000  # of column generation: about 60 ms; `Prove` alone takes more
 
 
 @dataclass(frozen=True)
@@ -32,11 +34,12 @@ class Auto(Balancer):
 
     Equal and bounded counts: the better of `LPT` and `KarmarkarKarp`, each improved by `Refine`. Free counts: of `LPT`
     and `MinimumBinSlack`, for fewer packs `Multifit` and `KarmarkarKarp` too, each improved; for many `LPT` alone,
-    for a handful `CompleteKarmarkarKarp` first. Then `Iterated`, more for free counts than for others. Micro-steps with
-    equal counts: the better of `LPT` and `Peel`. A plan at the bound ends the search.
+    for a handful `CompleteKarmarkarKarp` first; then `Iterated`, and `Prove` for what is still open. Equal counts with
+    few packs per rank: some kicks of `Iterated` too. Micro-steps with equal counts: the better of `LPT` and `Peel`. A
+    plan at the bound ends the search.
 
     Guarantee: never worse than any of these. Time: O(n log n) for equal counts, about 1 ms for 512 packs on 64 ranks.
-    Free counts are searched harder, up to 0.1-0.3 s where the bound is not met: ``Refine(LPT())`` takes 2 ms there.
+    Free counts are searched harder, up to 0.1-0.2 s where the bound is not met: ``Refine(LPT())`` takes 2 ms there.
     """
 
     barriers = frozenset({Barrier.STEP, Barrier.MICRO_STEP})
@@ -66,4 +69,5 @@ def suited(problem: Problem) -> Balancer:
     best = Portfolio((*exact, *map(Refine, starts)))
     if grid.barrier is Barrier.MICRO_STEP:
         return best
-    return Iterated(best, kicks=min(KICKS, KICKED_PACKS // max(problem.n_packs, 1)))
+    kicked = Iterated(best, kicks=min(KICKS, KICKED_PACKS // max(problem.n_packs, 1)))
+    return Prove(kicked, steps=PROOF_STEPS)
