@@ -65,7 +65,7 @@ class Prove(Balancer):
         while low < high and steps > 0:
             fitted = first_fit(falling, capacity)
             if fitted.max() >= n_ranks:
-                found = round_patterns(falling, capacity, fitted, n_ranks, steps)
+                found = round_patterns(falling, capacity, fitted, steps, n_ranks)
                 steps = found.steps_left
                 if found.bound > n_ranks:
                     proven = max(proven, capacity + 1)

@@ -22,6 +22,7 @@ __all__ = ["STEPS", "ColumnGeneration", "Found", "column_generation_bound", "rou
 STEPS = 1_000_000_000  # about a second
 TRIED = 3  # patterns tried in turn where the program takes none whole
 ROUNDING = 1e-6  # of amounts that should be whole
+STEPS_PER_TRY = 200_000  # what an attempt costs beside the program
 FILL_NODES = 2_000  # per pack, of what rounding leaves
 
 
@@ -53,7 +54,7 @@ class ColumnGeneration(Packer):
         order = descending_order(lengths)
         falling = lengths[order]
         packed = best_fit(falling, capacity)
-        found = round_patterns(falling, capacity, packed, 0, self.steps)
+        found = round_patterns(falling, capacity, packed, self.steps)
         pack_of = np.empty(len(order), dtype=np.int32)
         pack_of[order] = packed if found.pack_of is None else found.pack_of
         return pack_of
@@ -86,12 +87,13 @@ def column_generation_bound(
     return solve(sizes, counts, capacity, np.zeros((0, len(sizes)), dtype=np.int32), low, most, steps).bound
 
 
-def round_patterns(falling: Int64, capacity: int, packed: Int32, low: int, steps: int) -> Found:
-    """Look for a packing of fewer packs than ``packed`` (n,) has, down to ``low`` or the bound. See `ColumnGeneration`.
+def round_patterns(falling: Int64, capacity: int, packed: Int32, steps: int, enough: int | None = None) -> Found:
+    """Look for a packing of fewer packs than ``packed`` (n,) has, down to the bound. See `ColumnGeneration`.
 
-    ``low``: what is enough. If the packs of ``packed`` equal the bound, there is none.
+    With ``enough``, for one of so many packs and no other, or a bound that excludes it.
     """
-    best = int(packed.max(initial=-1)) + 1
+    best = int(packed.max(initial=-1)) + 1 if enough is None else enough + 1
+    low = 0 if enough is None else enough
     sizes, counts = _kinds(falling)
     if _hopeless(len(sizes), steps):
         return Found(-(-int(falling.sum()) // capacity), None, 0)
@@ -103,7 +105,7 @@ def round_patterns(falling: Int64, capacity: int, packed: Int32, low: int, steps
         here = np.flatnonzero(left)  # of the others no piece is left
         pool = np.minimum(pool, left)[:, here]
         solution = solve(sizes[here], left[here], capacity, pool, low - len(fixed), best - len(fixed), steps)
-        steps = solution.steps_left
+        steps = solution.steps_left - STEPS_PER_TRY
         if len(fixed) == 0:
             bound = solution.bound
         if len(fixed) + solution.bound >= best:
