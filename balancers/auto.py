@@ -25,7 +25,7 @@ SMALL, SMALLER = 32_000_000, 2_000_000  # packs x ranks up to which filling, and
 TINY = (16, 5)  # packs and ranks up to which the complete search usually ends
 FEW, FEW_PER_RANK, QUICK_KICKS = 2_048, 6, 100  # with equal counts kicks matter where few packs can be exchanged
 KICKS, KICKED_PACKS = 1_000, 30_000  # at most so many kicks, and so many packs refined by all of them
-PROOF_STEPS = 100_000_000  # of column generation: about 0.1 s; `Prove` alone takes more
+PROOF_STEPS = 80_000_000  # of column generation: about 0.1 s; `Prove` alone takes more
 
 
 @dataclass(frozen=True)
