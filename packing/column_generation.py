@@ -20,7 +20,7 @@ from .samples import Limits, Samples
 __all__ = ["STEPS", "ColumnGeneration", "Found", "column_generation_bound", "round_patterns"]
 
 STEPS = 1_000_000_000  # about a second
-TRIED = 3  # patterns tried in turn where the program takes none whole
+TRIED = 3  # patterns tried in turn, of those that the program takes in part
 ROUNDING = 1e-6  # of amounts that should be whole
 STEPS_PER_TRY = 200_000  # what an attempt costs beside the program
 FILL_NODES = 2_000  # per pack, of what rounding leaves
@@ -28,16 +28,18 @@ FILL_NODES = 2_000  # per pack, of what rounding leaves
 
 @dataclass(frozen=True)
 class ColumnGeneration(Packer):
-    """Solve the linear program over patterns, round it down, pack what is left alike. Also: cutting stock, CG, diving.
+    """Solve the linear program over patterns, round it, and go on with what is left. Also: cutting stock, CG, diving.
 
-    The patterns of the program that it takes at least once are fixed as often as it takes them whole (if there is none,
-    the one taken most, once), and the program is solved anew for the pieces left (Wascher & Gau 1996, their RSUC), each
-    time also filling the packs left one by one. Ends at the bound of the program, or after ``steps``.
+    The patterns that the program takes whole are fixed; then one of those taken in part is, the one taken most first,
+    and the program is solved anew for the pieces left (after Wascher & Gau 1996). Depth first: where the bound of what
+    is left allows no packing better than the best, the next pattern is tried, three in all. On the way the pieces left
+    are also packed one pack after the other (`filling`). Ends at the bound, or after ``steps``.
 
-    Guarantee: never worse than `BestFitDecreasing`; in practice the optimum for most sets of some hundred pieces.
-    Time: ``steps`` are about nanoseconds; they grow with the square of the number of different sizes, and above
-    4,096 of them this is best fit decreasing. Ties: falling size, then index. For large sets `BestFitDecreasing` comes
-    as close in a fraction of the time. One limit: the tokens.
+    Guarantee: never worse than `BestFitDecreasing`; usually the optimum, up to some hundred pieces. Time: at most about
+    ``steps`` nanoseconds, counted; a pivot takes the square of the number of different sizes, and where its cube
+    exceeds ``steps`` (1,000 sizes) this is best fit decreasing. Plain loops decide, no solver: the same on every
+    machine. For large sets `BestFitDecreasing` comes as close in a fraction of the time. Ties: falling size, then
+    index. One limit: the tokens.
     """
 
     steps: int = STEPS

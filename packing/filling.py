@@ -12,8 +12,10 @@ __all__ = ["fill_packs", "least_slack"]
 
 @kernel
 def fill_packs(falling: Int64, capacity: int, nodes: int) -> Int32:
-    """Pack of each piece, (n,): the longest piece left opens a pack, the subset that fills it best joins (minimum bin
-    slack', Gupta & Ho 1999; Fleszar & Hindi 2002). At most ``nodes`` of the search per pack."""
+    """Pack of each piece, (n,): the longest piece left opens a pack, and the subset that fills it best joins.
+
+    Also: minimum bin slack (Gupta & Ho 1999; Fleszar & Hindi 2002). At most ``nodes`` of the search per pack.
+    """
     n = n_left = len(falling)
     left, values = np.arange(n), falling.copy()
     suffix = np.empty(n + 1, dtype=np.int64)
