@@ -71,5 +71,7 @@ def suited(problem: Problem) -> Balancer:
         return best
     if problem.n_packs > FEW:
         return Prove(best, steps=PROOF_STEPS)
-    few, more = (min(kicks, packs // max(problem.n_packs, 1)) for kicks, packs in zip(KICKS, KICKED_PACKS, strict=True))
-    return Iterated(Prove(Iterated(best, kicks=few), steps=PROOF_STEPS), kicks=more, seed=1)
+    first, then = (
+        min(kicks, packs // max(problem.n_packs, 1)) for kicks, packs in zip(KICKS, KICKED_PACKS, strict=True)
+    )
+    return Iterated(Prove(Iterated(best, kicks=first), steps=PROOF_STEPS), kicks=then, seed=1)
