@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .plan import Status as Status
     from .portfolio import Portfolio as Portfolio
     from .problem import Problem as Problem
+    from .prove import Prove as Prove
     from .refine import Refine as Refine
     from .rotate import Rotate as Rotate
     from .slack import SlackLPT as SlackLPT
@@ -71,6 +72,7 @@ _BALANCERS = {
     "Relax": "balancers.hill_climb:Relax",
     "Iterated": "balancers.iterated:Iterated",
     "ILP": "balancers.ilp:ILP",
+    "Prove": "balancers.prove:Prove",
     "Portfolio": "balancers.portfolio:Portfolio",
     "Peel": "balancers.peel:Peel",
     "LeastMovement": "balancers.movement:LeastMovement",

@@ -19,28 +19,31 @@ from .peel import Peel
 from .plan import Assignment
 from .portfolio import Portfolio
 from .problem import Problem
+from .prove import Prove
 from .refine import Refine
 
 __all__ = ["Auto"]
 
 SMALL, SMALLER = 32_000_000, 2_000_000  # packs x ranks up to which filling, and differencing, are quick
 TINY = (16, 5)  # packs and ranks up to which the complete search usually ends
-FEW, FEW_PER_RANK, QUICK_KICKS = 2_048, 6, 100  # with equal counts kicks matter where few packs can be exchanged
-KICKS, KICKED_PACKS = 4000, 1_000_000  # at most so many kicks, and so many packs refined by all of them
+FEW, FEW_PER_RANK, QUICK_KICKS = 2_048, 6, 100  # kicks matter where packs, and packs to exchange, are few
+KICKS, KICKED_PACKS = (300, 2_000), (10_000, 50_000)  # before and after the proof: at most so many, and packs refined
+PROOF_STEPS = 80_000_000  # of column generation: about 0.1 s; `Prove` alone takes more
 
 
 @dataclass(frozen=True)
 class Auto(Balancer):
     """Plans what the others are good at; the one to take when you have not compared.
 
-    Equal and bounded counts: the better of `LPT` and `KarmarkarKarp`, each improved by `Refine`. Free counts: of `LPT`
-    and `MinimumBinSlack`, for fewer packs `Multifit` and `KarmarkarKarp` too, each improved; for many `LPT` alone,
-    for a handful `CompleteKarmarkarKarp` first. Then `Iterated`, more for free counts than for others. Micro-steps with
-    equal counts: the better of `LPT` and `Peel`. A plan at the bound ends the search. Constraints, slow ranks, and
-    stages that are waited for one by one: the better of `ListScheduling` and `Relax`, improved by `HillClimb`.
+    Equal and bounded counts: the better of `LPT` and `KarmarkarKarp`, each improved by `Refine`; with few packs per
+    rank also some kicks of `Iterated`. Free counts: of `LPT` and `MinimumBinSlack`, for fewer packs `Multifit` and
+    `KarmarkarKarp` too, each improved; for many `LPT` alone, for a handful `CompleteKarmarkarKarp` first; then kicks,
+    `Prove`, and more kicks. Micro-steps with equal counts: the better of `LPT` and `Peel`. Constraints, slow ranks, and
+    stages that are waited for one by one: the better of `ListScheduling` and `Relax`, improved by `HillClimb`. A plan
+    at the bound ends the search.
 
     Guarantee: never worse than any of these. Time: O(n log n) for equal counts, about 1 ms for 512 packs on 64 ranks.
-    Free counts are searched harder, up to 0.1-0.3 s where the bound is not met: ``Refine(LPT())`` takes 2 ms there.
+    Free counts are searched harder, up to 0.1-0.2 s where the bound is not met: ``Refine(LPT())`` takes 2 ms there.
     """
 
     takes_constraints = takes_slowdown = True
@@ -87,4 +90,9 @@ def suited(problem: Problem) -> Balancer:
     best = Portfolio((*exact, *map(Refine, starts)))
     if grid.barrier is Barrier.MICRO_STEP:
         return best
-    return Iterated(best, kicks=min(KICKS, KICKED_PACKS // max(problem.n_packs, 1)))
+    if problem.n_packs > FEW:
+        return Prove(best, steps=PROOF_STEPS)
+    first, then = (
+        min(kicks, packs // max(problem.n_packs, 1)) for kicks, packs in zip(KICKS, KICKED_PACKS, strict=True)
+    )
+    return Iterated(Prove(Iterated(best, kicks=first), steps=PROOF_STEPS), kicks=then, seed=1)

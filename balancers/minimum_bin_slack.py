@@ -8,6 +8,7 @@ import numpy as np
 
 from packing.arrays import Int32, Int64, as_int
 from packing.errors import InvalidParameter
+from packing.filling import least_slack
 from packing.jit import kernel
 
 from .base import Balancer
@@ -89,9 +90,7 @@ def fill(falling: Int64, n_bins: int, capacity: int, nodes: int) -> tuple[Int32,
         suffix[n_left] = 0
         for i in range(n_left - 1, -1, -1):
             suffix[i] = suffix[i + 1] + values[i]
-        n_chosen = _least_slack(
-            values, suffix, n_left, capacity - values[0], nodes // n_bins + 100, chosen, best_chosen
-        )
+        n_chosen = least_slack(values, suffix, n_left, capacity - values[0], nodes // n_bins + 100, chosen, best_chosen)
         best_chosen[n_chosen] = n_left  # a sentinel, behind the last
         bin_of[left[0]] = bin_
         load[bin_] = values[0]
@@ -113,42 +112,3 @@ def fill(falling: Int64, n_bins: int, capacity: int, nodes: int) -> tuple[Int32,
         load[heap[0]] += values[i]
         sift_down(heap, n_bins, load, 0)
     return bin_of, load.max(), fits and load.max() <= capacity
-
-
-@kernel
-def _least_slack(values: Int64, suffix: Int64, n: int, room: int, nodes: int, chosen: Int64, best_chosen: Int64) -> int:
-    """Choose from ``values[1:n]``, falling, the subset that leaves the least of ``room``.
-
-    Writes its places into ``best_chosen`` and returns their number. Depth first, heaviest first; a branch ends where
-    taking all that is left could not improve on the best.
-    """
-    slack = best = room
-    depth, n_best, i = 0, 0, 1
-    while best > 0 and nodes > 0:
-        nodes -= 1
-        low, high = i, n  # the first value that fits
-        while low < high:
-            middle = (low + high) // 2
-            if values[middle] > slack:
-                low = middle + 1
-            else:
-                high = middle
-        i = low
-        if i >= n or slack - suffix[i] >= best:
-            if depth == 0:
-                break
-            depth -= 1
-            i = chosen[depth]
-            slack += values[i]
-            value = values[i]
-            while i < n and values[i] == value:  # another of the same load leads to the same
-                i += 1
-            continue
-        chosen[depth] = i
-        depth += 1
-        slack -= values[i]
-        i += 1
-        if slack < best:
-            best, n_best = slack, depth
-            best_chosen[:depth] = chosen[:depth]
-    return n_best

@@ -18,10 +18,14 @@ if TYPE_CHECKING:
     from .compare import deal as deal
     from .files import CannotWrite as CannotWrite
     from .optima import BadInstance as BadInstance
+    from .optima import BinInstance as BinInstance
     from .optima import Instance as Instance
+    from .optima import Packed as Packed
     from .optima import Solved as Solved
+    from .optima import bin_bounds as bin_bounds
     from .optima import read_instances as read_instances
     from .optima import solve as solve
+    from .optima import solve_bins as solve_bins
     from .peers import Faced as Faced
     from .peers import Missed as Missed
     from .peers import Peer as Peer
@@ -40,7 +44,20 @@ _NAMES = {
         for name in ("Compare", "Comparison", "Dealt", "NoFullStep", "Refusal", "Row", "compare_balancers", "deal")
     },
     "CannotWrite": "experiments.files:CannotWrite",
-    **{name: f"experiments.optima:{name}" for name in ("BadInstance", "Instance", "Solved", "read_instances", "solve")},
+    **{
+        name: f"experiments.optima:{name}"
+        for name in (
+            "BadInstance",
+            "BinInstance",
+            "Instance",
+            "Packed",
+            "Solved",
+            "bin_bounds",
+            "read_instances",
+            "solve",
+            "solve_bins",
+        )
+    },
     **{name: f"experiments.peers:{name}" for name in ("Faced", "Missed", "Peer", "face_peer")},
     "draw_loads": "experiments.plot:draw_loads",
     **{name: f"experiments.tables:{name}" for name in ("BadTable", "read_samples")},

@@ -159,22 +159,53 @@ def bench(
 
 @app.command()
 def optima(
-    files: Annotated[list[Path], typer.Argument(help="Instances, .jsonl or .jsonl.gz: name, machines, optimum, jobs.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Instances, .jsonl or .jsonl.gz: name, machines, optimum, jobs; or name, capacity, lower, upper, "
+            "lengths."
+        ),
+    ],
     balancer: Annotated[
         list[str] | None,
         typer.Option(help="May be repeated. Default: LPT, KarmarkarKarp, Multifit, Auto.", show_default=False),
     ] = None,
+    packer: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="May be repeated. Default: FirstFitDecreasing, BestFitDecreasing, ColumnGeneration.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
-    """Solve makespan instances (P||Cmax) whose optima are known: share solved and proven, mean gap, CPU time."""
-    from .optima import read_instances, solve
-    from .report import optima_table
+    """Solve makespan (P||Cmax) and bin packing instances with known optima: share solved and proven, gap, CPU time.
 
-    chosen = [BALANCERS.parse(text) for text in balancer or ("LPT", "KarmarkarKarp", "Multifit", "Auto")]
-    families = [(path.name.partition(".")[0].removeprefix("makespan-"), read_instances(path)) for path in files]
-    work = [(each, family, instances) for family, instances in families for each in chosen]
+    What a file holds decides who solves it: balancers or packers. The bound of bin packing is that of column
+    generation.
+    """
+    from .optima import BinInstance, Instance, bin_bounds, read_instances, solve, solve_bins
+    from .report import bins_table, optima_table
+
+    balancers = [BALANCERS.parse(text) for text in balancer or ("LPT", "KarmarkarKarp", "Multifit", "Auto")]
+    packers = [
+        PACKERS.parse(text) for text in packer or ("FirstFitDecreasing", "BestFitDecreasing", "ColumnGeneration")
+    ]
+    plans, packings = [], []
     with _progress() as progress:
-        results = [solve(*job) for job in progress.track(work, description="solving")]
-    _console().print(optima_table(results))
+        for path in progress.track(files, description="solving"):
+            family = path.name.partition(".")[0].removeprefix("makespan-").removeprefix("binpacking-")
+            instances = read_instances(path)
+            makespan = [each for each in instances if isinstance(each, Instance)]
+            bins = [each for each in instances if isinstance(each, BinInstance)]
+            if makespan:
+                plans += [solve(each, family, makespan) for each in balancers]
+            if bins:
+                bounds = bin_bounds(bins)
+                packings += [solve_bins(each, family, bins, bounds) for each in packers]
+    if plans:
+        _console().print(optima_table(plans))
+    if packings:
+        _console().print(bins_table(packings))
 
 
 @app.command()

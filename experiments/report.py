@@ -16,7 +16,7 @@ from packing.registry import Registry
 
 from .bench import Timing
 from .compare import Comparison, Refusal, Row, image_token_cv
-from .optima import Solved
+from .optima import Packed, Solved
 from .peers import Faced, Missed
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "answer",
     "as_json",
     "as_table",
+    "bins_table",
     "on_packing",
     "optima_table",
     "peers_table",
@@ -158,6 +159,20 @@ def optima_table(results: Iterable[Solved]) -> Table:
         shares = (f"{100 * share:.1f}" for share in (row.solved, row.proven))
         times = (f"{row.gap:.4%}".removesuffix("%"), f"{row.ms_mean:.1f}", f"{row.ms_max:.1f}")
         table.add_row(row.family, row.balancer, str(row.n), *shares, *times)
+    return table
+
+
+def bins_table(results: Iterable[Packed]) -> Table:
+    """Return a row per family and packer."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("family", "packer"):
+        table.add_column(name)
+    for name in ("n", "solved\n%", "proven\n%", "gap\n%", "bound\ngap %", "mean\nms", "max\nms"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in results:
+        shares = (f"{100 * share:.1f}" for share in (row.solved, row.proven))
+        gaps = (f"{100 * gap:.4f}" for gap in (row.gap, row.bound_gap))
+        table.add_row(row.family, row.packer, str(row.n), *shares, *gaps, f"{row.ms_mean:.1f}", f"{row.ms_max:.1f}")
     return table
 
 

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from .baselines import Padded as Padded
     from .best_fit import BestFit as BestFit
     from .best_fit import BestFitDecreasing as BestFitDecreasing
+    from .column_generation import ColumnGeneration as ColumnGeneration
+    from .column_generation import column_generation_bound as column_generation_bound
     from .errors import CannotCut as CannotCut
     from .errors import CannotServe as CannotServe
     from .errors import EvenstepError as EvenstepError
@@ -40,11 +42,13 @@ _PACKERS = {
     "FirstFitDecreasing": "packing.first_fit:FirstFitDecreasing",
     "BestFit": "packing.best_fit:BestFit",
     "BestFitDecreasing": "packing.best_fit:BestFitDecreasing",
+    "ColumnGeneration": "packing.column_generation:ColumnGeneration",
     "Padded": "packing.baselines:Padded",
 }
 _OTHERS = {
     "Packer": "packing.base:Packer",
     "Packing": "packing.packs:Packing",
+    "column_generation_bound": "packing.column_generation:column_generation_bound",
     **{name: f"packing.policies:{name}" for name in ("LeftOver", "LeftOverRow", "Pieces", "Reason")},
     **{name: f"packing.samples:{name}" for name in ("Limits", "LimitsLike", "Oversize", "Samples", "SamplesLike")},
     **{

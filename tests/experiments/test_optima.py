@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from balancers import LPT, Auto
-from experiments import BadInstance, Instance, read_instances, solve
+from experiments import BadInstance, BinInstance, Instance, bin_bounds, read_instances, solve, solve_bins
+from packing import BestFitDecreasing, ColumnGeneration, Packer
 
 GRAHAM = {"name": "graham-3", "machines": 3, "optimum": 9, "jobs": [5, 5, 4, 4, 3, 3, 3]}
 EVEN = {"name": "even", "machines": 2, "optimum": 4, "jobs": [4, 2, 2]}
@@ -18,7 +19,7 @@ EVEN = {"name": "even", "machines": 2, "optimum": 4, "jobs": [4, 2, 2]}
 def test_shares_and_gaps_by_hand(tmp_path: Path) -> None:
     path = tmp_path / "makespan-mine.jsonl.gz"
     path.write_bytes(gzip.compress("\n".join(map(json.dumps, (GRAHAM, EVEN))).encode()))
-    instances = read_instances(path)
+    instances = [each for each in read_instances(path) if isinstance(each, Instance)]
     assert instances[0] == Instance("graham-3", 3, 9, (5, 5, 4, 4, 3, 3, 3))
     greedy, auto = solve(LPT(), "mine", instances), solve(Auto(), "mine", instances)
     assert (greedy.n, greedy.solved, greedy.proven) == (2, 0.5, 0.5)
@@ -26,11 +27,65 @@ def test_shares_and_gaps_by_hand(tmp_path: Path) -> None:
     assert (auto.solved, auto.proven, auto.gap) == (1.0, 1.0, 0.0)
 
 
+BINS = {"name": "five", "capacity": 10, "lower": 2, "upper": 2, "lengths": [4, 4, 3, 3, 3, 3]}
+
+
+def test_bin_packing_by_hand(tmp_path: Path) -> None:
+    """Best fit decreasing pairs the fours; 4 + 3 + 3 twice is the optimum, and the mean shows it."""
+    path = tmp_path / "binpacking-mine.jsonl"
+    path.write_text(json.dumps(BINS))
+    instances = [each for each in read_instances(path) if isinstance(each, BinInstance)]
+    assert instances == [BinInstance("five", 10, 2, 2, (4, 4, 3, 3, 3, 3))]
+    bounds = bin_bounds(instances)
+    greedy = solve_bins(BestFitDecreasing(), "mine", instances, bounds)
+    best = solve_bins(ColumnGeneration(), "mine", instances, bounds)
+    assert (greedy.solved, greedy.proven, greedy.gap, greedy.bound_gap) == (0.0, 0.0, 0.5, 0.0)
+    assert (best.solved, best.proven, best.gap, best.bound_gap) == (1.0, 1.0, 0.0, 0.0)
+
+
+def test_wrong_numbers_of_packs_are_found_out() -> None:
+    with pytest.raises(BadInstance, match="five: 1 packs are listed, but at least 2 are needed"):
+        bin_bounds([BinInstance("five", 10, 1, 1, (4, 4, 3, 3, 3, 3))])
+    wrong = [BinInstance("five", 10, 4, 4, (4, 4, 3, 3, 3, 3))]
+    with pytest.raises(BadInstance, match="needs 3 packs, but the lower bound is listed as 4"):
+        solve_bins(BestFitDecreasing(), "mine", wrong, bin_bounds(wrong))
+
+
+@pytest.mark.parametrize(
+    ("family", "packer", "solved"),
+    [
+        ("falkenauer-u", ColumnGeneration(), 1.0),
+        ("schwerin-1", ColumnGeneration(), 1.0),
+        ("falkenauer-t", ColumnGeneration(), 0.9),
+    ],
+)
+def test_public_bin_packing_instances_are_solved(data_folder: Path, family: str, packer: Packer, solved: float) -> None:
+    path = data_folder / "instances" / f"binpacking-{family}.jsonl.gz"
+    instances = [each for each in read_instances(path) if isinstance(each, BinInstance)][::8]
+    result = solve_bins(packer, family, instances, bin_bounds(instances))
+    assert result.solved >= solved
+    assert result.proven >= solved
+
+
+@pytest.mark.parametrize("family", ["berndt", "frangioni", "huebner", "lehmann", "planted"])
+def test_public_makespan_instances_are_solved_and_proven(data_folder: Path, family: str) -> None:
+    path = data_folder / "instances" / f"makespan-{family}.jsonl.gz"
+    instances = [each for each in read_instances(path) if isinstance(each, Instance)][::13]
+    result = solve(Auto(), family, instances)
+    assert result.solved >= 0.95
+    assert result.proven >= 0.9
+
+
 @pytest.mark.parametrize(
     ("content", "text"),
     [
         ('{"name": "x"}\n', "row 1 must be an object with name, machines, optimum and jobs: 'machines'"),
         (json.dumps(EVEN) + "\n[1]\n", "row 2 must be an object"),
+        (
+            json.dumps(BINS) + "\n" + json.dumps(EVEN),
+            "row 2 must be an object with name, capacity, lower, upper and lengths",
+        ),
+        ("{", "row 1 must be an object"),
         ("", "no instances"),
     ],
 )
