@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .errors import InvalidSamples as InvalidSamples
     from .errors import MissingExtra as MissingExtra
     from .errors import Oversized as Oversized
+    from .even import EvenPacking as EvenPacking
+    from .even_floor import evenness_floor as evenness_floor
     from .first_fit import FirstFit as FirstFit
     from .first_fit import FirstFitDecreasing as FirstFitDecreasing
     from .next_fit import NextFit as NextFit
@@ -40,11 +42,13 @@ _PACKERS = {
     "FirstFitDecreasing": "packing.first_fit:FirstFitDecreasing",
     "BestFit": "packing.best_fit:BestFit",
     "BestFitDecreasing": "packing.best_fit:BestFitDecreasing",
+    "EvenPacking": "packing.even:EvenPacking",
     "Padded": "packing.baselines:Padded",
 }
 _OTHERS = {
     "Packer": "packing.base:Packer",
     "Packing": "packing.packs:Packing",
+    "evenness_floor": "packing.even_floor:evenness_floor",
     **{name: f"packing.policies:{name}" for name in ("LeftOver", "LeftOverRow", "Pieces", "Reason")},
     **{name: f"packing.samples:{name}" for name in ("Limits", "LimitsLike", "Oversize", "Samples", "SamplesLike")},
     **{

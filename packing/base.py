@@ -45,8 +45,8 @@ class Packer(Algorithm, ABC):
         return np.full(n_packs, pieces.caps[0], dtype=np.int64)
 
     def urgency(self, packing: Packing) -> Int64:
-        """Return how ready each pack is, (n_packs,): a stream emits the most urgent first, which is the largest number here,
-        equal ones by number. By default the fullest first: minus the tokens that are paid for and not used."""
+        """Return how ready each pack is, (n_packs,): a stream emits them from the largest number to the smallest, equal
+        ones by their own number. By default the fullest first: minus the tokens that are paid for and not used."""
         return packing.tokens - packing.slots
 
     @final
