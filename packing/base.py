@@ -40,6 +40,11 @@ class Packer(Algorithm, ABC):
         """Return why this packer cannot serve these limits, or None if it can."""
         return None
 
+    @final
+    def reason_against(self, samples: Samples, limits: Limits) -> str | None:
+        """Return why `pack` would refuse these samples and limits, or None."""
+        return missing_target(samples, self.targets) or self.refusal(samples, limits)
+
     def slots(self, pieces: Pieces, pack_of: Int32, n_packs: int) -> Int64:
         """Return the tokens paid for each pack, (n_packs,): its capacity."""
         return np.full(n_packs, pieces.caps[0], dtype=np.int64)
@@ -57,7 +62,7 @@ class Packer(Algorithm, ABC):
         Raises `CannotServe`, `Oversized`, `CannotCut` or `InvalidLimits` before any work.
         """
         samples, limits = Samples.of(samples), Limits.of(limits)
-        reason = missing_target(samples, self.targets) or self.refusal(samples, limits)
+        reason = self.reason_against(samples, limits)
         if reason is not None:
             raise CannotServe(f"{self!r} cannot serve {limits!r}: {reason}")
         parts = cut(samples, limits)

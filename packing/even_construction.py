@@ -30,7 +30,7 @@ class Recipe(NamedTuple):
     length: float
 
 
-RECIPES = (None, *(Recipe(density, length) for density in (0.0, 1.0, 1.5) for length in (0.5, 0.25, 0.12)))
+RECIPES = (None, Recipe(0.0, 0.5), Recipe(0.0, 0.12), Recipe(1.0, 0.5), Recipe(1.0, 0.25))
 
 
 def best_recipe(tokens: Int64, amounts: Int64, capacity: int, fill: float) -> Recipe | None:
