@@ -47,7 +47,7 @@ class EvenPacking(Packer):
     targets: tuple[str, ...] = (TOKENS_SQUARED,)
     weight: float = 0.1
     fill: float = 0.998
-    rounds: int = 48
+    rounds: int = 40
     seed: int = 0
     profile: str = "flat"
 
@@ -68,9 +68,9 @@ class EvenPacking(Packer):
         return best_fit_refusal(limits)
 
     def group(self, pieces: Pieces) -> Int32:
-        tokens, capacity = np.ascontiguousarray(pieces.sizes[:, 0]), int(pieces.caps[0])
+        tokens, capacity = np.array(pieces.sizes[:, 0]), int(pieces.caps[0])
         amounts = _scaled(pieces.soft)
-        first = np.ascontiguousarray(amounts[:, 0])
+        first = np.array(amounts[:, 0])
         recipe = best_recipe(tokens, first, capacity, self.fill)
         pack_of = construct(tokens, first, capacity, self.fill, recipe)
         call = 2 * pieces.call

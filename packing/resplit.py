@@ -12,8 +12,9 @@ from .random import Random, below, seeded
 __all__ = ["even_out"]
 
 POOL = 11  # samples (or rests of packs) that change places freely: 2**POOL splits are tried for each pair
-BLOCK = 64  # splits that are searched together
-PATIENCE = 8  # rounds over which progress is judged
+SEARCHED = 64  # splits that are searched together
+GROUP = 1024  # packs that meet each other only, for a spell of rounds: as many as a cache holds
+SPELL = 8
 SUM_BITS = 29  # sums in the tables are int32; larger ones lose their lowest bits
 
 
@@ -34,18 +35,29 @@ def even_out(
 
     A round orders the packs by what they hold above their aim, and lets each pack of the lower half meet one of the
     upper half, all at the same random distance. The samples of both are split anew in every way there is (of long
-    lists, a random choice of samples moves); of the splits within the capacity the one closest to the aims is kept, if
-    it is closer than the present one. So the number of packs, and with it the fill, stays. With several amounts the
-    order follows each in turn, and distances add up as weighted squares. Pairs of one amount that are within 0.5 % of
-    its mean are passed by and do not count: ``rounds`` is the work of so many full rounds. It ends early when eight
-    rounds cut the squared deviations by no more than 0.2 %.
+    lists, a random choice of samples moves); of the splits within the capacity the one closest to the aims is kept, of
+    equally close ones a random one. So the number of packs, and with it the fill, stays. With several amounts the order
+    follows each in turn, distances add up as weighted squares, and equal costs change nothing. Pairs of one amount that
+    are within 0.5 % of its mean are passed by and do not count: ``rounds`` is the work of so many full rounds.
+    For eight rounds packs stay among about a thousand others from the whole range. If these rounds cut the squared
+    deviations by no more than 0.2 %, they were the last.
 
-    O(n / samples per pair x 2**POOL) a round, 0.3 ns per split. Ties: the present split, then the first.
+    O(n / samples per pair x 2**POOL) a round, 0.3 ns per split.
     """
     n_packs = int(pack_of.max(initial=-1)) + 1
-    mean = np.array([max(int(each.sum()) // max(n_packs, 1), 1) for each in amounts.T], dtype=np.int64)
-    return _even_out(
-        tokens, amounts, pack_of, aims, capacity, mean, np.array(weights, dtype=np.float64), rounds, seeded(*seed)
+    if n_packs < 2:
+        return pack_of
+    mean = np.array([max(int(each.sum()) // n_packs, 1) for each in amounts.T], dtype=np.int64)
+    return _even_out(  # copies of tokens and amounts: one kind of array, so that kernels are compiled once
+        np.array(tokens),
+        np.array(amounts, order="C"),
+        pack_of,
+        aims,
+        capacity,
+        mean,
+        np.array(weights, dtype=np.float64),
+        rounds,
+        seeded(*seed),
     )
 
 
@@ -63,34 +75,39 @@ def _even_out(
 ) -> Int32:
     """The rounds of `even_out`; ``mean``: (m,) amounts of a pack."""
     n_packs, n_columns = len(aims), amounts.shape[1]
-    half = n_packs // 2
     first, nodes = _linked(tokens, amounts, pack_of, n_packs)
     used, held = _sums(tokens, amounts, pack_of, n_packs)
     members, item_of = np.empty(len(tokens), dtype=np.int32), np.empty(len(tokens), dtype=np.int8)
     items = np.empty((POOL + 1, 1 + n_columns), dtype=np.int64)
     room, lead = np.empty(1 << POOL, dtype=np.int32), np.empty((n_columns, 1 << POOL), dtype=np.int32)
     cost = np.empty(1 << POOL, dtype=np.float32)
-    number, tries = 0, rounds * half
-    before = np.empty(PATIENCE)  # squared deviations, so many rounds ago
+    n_groups = max(n_packs // GROUP, 1)
+    tries = rounds * (n_packs // 2)
+    before = 2 * _squares(held, aims, mean, weights)
     while tries > 0:
         squares = _squares(held, aims, mean, weights)
-        if number >= PATIENCE and before[number % PATIENCE] - squares <= 0.002 * squares:
+        if before - squares <= 0.002 * squares:
             break
-        before[number % PATIENCE] = squares
-        column = number % n_columns
-        heaviest = _heaviest_first(held[:, column] - aims if column == 0 else held[:, column])
-        distance = below(random, half)
-        for q in range(half):
-            light, heavy = heaviest[n_packs - 1 - q], heaviest[(q + distance) % half]
-            wanted = aims[light] - aims[heavy]
-            apart = held[light, 0] - held[heavy, 0] - wanted
-            if n_columns > 1 or abs(apart) > max(mean[0] // 200, 1):
-                tries -= 1
-                _split(
-                    first, nodes, used, held, light, heavy, wanted, capacity, mean, weights, random,
-                    members, item_of, items, room, lead, cost,
-                )  # fmt: skip
-        number += 1
+        before = squares
+        heaviest = _heaviest_first(held[:, 0] - aims)
+        for group in range(n_groups):
+            packs = heaviest[group::n_groups].copy()
+            half = len(packs) // 2
+            for number in range(SPELL):
+                column = number % n_columns
+                values = held[packs, column] - aims[packs] if column == 0 else held[packs, column]
+                packs = packs[_heaviest_first(values)]
+                distance = below(random, half) if half else 0
+                for q in range(half):
+                    light, heavy = packs[len(packs) - 1 - q], packs[(q + distance) % half]
+                    wanted = aims[light] - aims[heavy]
+                    apart = held[light, 0] - held[heavy, 0] - wanted
+                    if n_columns > 1 or abs(apart) > max(mean[0] // 200, 1):
+                        tries -= 1
+                        _split(
+                            first, nodes, used, held, light, heavy, wanted, capacity, mean, weights, random,
+                            members, item_of, items, room, lead, cost,
+                        )  # fmt: skip
     return _unlinked(first, nodes)
 
 
@@ -257,7 +274,7 @@ def _any_as_close(
     room: Int32, lead: Int32, size: int, last_tokens: int, last_lead: int, spare: int, aside: int, best: int, start: int
 ) -> int:
     """Return a split that `_closest` means: the first from ``start`` on, block by block."""
-    width = min(size, BLOCK)
+    width = min(size, SEARCHED)
     for block in range(size // width):
         begin = (start // width + block) % (size // width) * width
         ahead, there = lead[begin : begin + width], room[begin : begin + width]

@@ -143,7 +143,7 @@ def _decreasing(pieces: Pieces, measure: str, rule: Callable[[Int32 | Int64, int
 
 def _that_matter(pieces: Pieces) -> tuple[Int64, Int64]:
     """Return sizes and caps without the budgets that no piece draws on; tokens always stay."""
-    matter = pieces.sizes.max(axis=0, initial=0) > (np.arange(len(pieces.caps)) > 0) - 1
+    matter = np.flatnonzero(pieces.sizes.max(axis=0, initial=0) >= np.minimum(np.arange(len(pieces.caps)), 1))
     return np.ascontiguousarray(pieces.sizes[:, matter]), pieces.caps[matter]
 
 
