@@ -23,7 +23,7 @@ from .targets import TOKENS_SQUARED
 __all__ = ["EvenPacking"]
 
 KEY_BITS = 62  # of a sum of amounts together with the number of a pack
-SLACK_WEIGHT = 30  # an emitted pack's free share of the capacity against its distance from the mean
+SLACK_WEIGHT = 60  # an emitted pack's free share of the capacity against its distance from the mean
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,13 @@ from numpy.typing import NDArray
 from .arrays import Int32, Int64
 from .jit import kernel
 from .random import Random, below, seeded
+from .splits import SUM_BITS, add_cost, any_as_close, cheapest, closest, double, excess_bits
 
 __all__ = ["even_out"]
 
 POOL = 11  # samples (or rests of packs) that change places freely: 2**POOL splits are tried for each pair
-SEARCHED = 64  # splits that are searched together
 GROUP = 1024  # packs that meet each other only, for a spell of rounds: as many as a cache holds
 SPELL = 8
-SUM_BITS = 29  # sums in the tables are int32; larger ones lose their lowest bits
 
 
 def even_out(
@@ -170,38 +169,38 @@ def _split(
     room[0] = items[0, 0] - (total - capacity)
     size = 1
     for item in range(1, n_items - 1):
-        _double(room, size, items[item, 0])
+        double(room, size, items[item, 0])
         size *= 2
     for c in range(n_columns):
         both = held[light, c] + held[heavy, c]
-        shift = _excess_bits(both)
+        shift = excess_bits(both)
         lead[c, 0] = ((2 * items[0, 1 + c]) >> shift) - (both >> shift)
         size = 1
         for item in range(1, n_items - 1):
-            _double(lead[c], size, (2 * items[item, 1 + c]) >> shift)
+            double(lead[c], size, (2 * items[item, 1 + c]) >> shift)
             size *= 2
-    shift = _excess_bits(held[light, 0] + held[heavy, 0])
+    shift = excess_bits(held[light, 0] + held[heavy, 0])
     aside = min(abs(wanted) >> shift, 1 << (SUM_BITS + 1))
     apart = held[light, 0] - held[heavy, 0] - wanted
     last_tokens, last_lead = items[n_items - 1, 0], (2 * items[n_items - 1, 1]) >> shift
     if n_columns == 1:
-        best = _closest(room, lead[0], size, last_tokens, last_lead, spare, aside)
+        best = closest(room, lead[0], size, last_tokens, last_lead, spare, aside)
         if best > abs(apart) >> shift:
             return
         start = below(random, size)
-        split = _any_as_close(room, lead[0], size, last_tokens, last_lead, spare, aside, best, start)
+        split = any_as_close(room, lead[0], size, last_tokens, last_lead, spare, aside, best, start)
     else:
-        _double(room, size, last_tokens)
+        double(room, size, last_tokens)
         cost[: 2 * size] = 0
         present = np.float32(0)
         for c in range(n_columns):
-            shift = _excess_bits(held[light, c] + held[heavy, c])
-            _double(lead[c], size, (2 * items[n_items - 1, 1 + c]) >> shift)
+            shift = excess_bits(held[light, c] + held[heavy, c])
+            double(lead[c], size, (2 * items[n_items - 1, 1 + c]) >> shift)
             unit = np.float32(np.sqrt(weights[c]) * (1 << shift) / mean[c])
-            _add_cost(cost, lead[c], 2 * size, aside if c == 0 else 0, unit)
+            add_cost(cost, lead[c], 2 * size, aside if c == 0 else 0, unit)
             now = np.float32(abs(apart if c == 0 else held[light, c] - held[heavy, c]) >> shift) * unit
             present = np.float32(present + now * now)
-        split = _cheapest(room, cost, 2 * size, spare)
+        split = cheapest(room, cost, 2 * size, spare)
         if split < 0 or cost[split] >= present * np.float32(0.999):
             return
     split = 2 * split  # item 0 is in the first half with a clear bit, the others with a set one
@@ -237,83 +236,6 @@ def _squares(held: Int64, aims: Int64, mean: Int64, weights: NDArray[np.float64]
         for pack in range(n_packs):
             squares += weights[c] * ((held[pack, c] - aimed[pack] - surplus) / mean[c]) ** 2
     return squares
-
-
-@kernel
-def _double(sums: Int32, size: int, value: int) -> None:
-    """Write the first ``size`` sums, each plus ``value``, behind them."""
-    added = np.int32(value)
-    before, behind = sums[:size], sums[size : 2 * size]
-    for k in range(size):
-        behind[k] = before[k] + added
-
-
-@kernel
-def _closest(room: Int32, lead: Int32, size: int, last_tokens: int, last_lead: int, spare: int, aside: int) -> int:
-    """Return the least distance of |lead| to ``aside`` among splits with 0 <= room <= spare; no branch, one pass.
-
-    The tables lack the last item; both places of it are looked at.
-    """
-    none = np.int32(2**31 - 1)
-    without, behind = none, none  # one minimum for each place of the last item, or compilers give up on vectors
-    least, most, wanted = np.int32(0), np.int32(spare), np.int32(aside)
-    more_tokens, more_lead = np.int32(last_tokens), np.int32(last_lead)
-    for k in range(size):
-        apart = np.int32(abs(np.int32(np.int32(abs(lead[k])) - wanted)))
-        apart = apart if (room[k] >= least) & (room[k] <= most) else none
-        without = min(without, apart)
-        there, ahead = np.int32(room[k] + more_tokens), np.int32(lead[k] + more_lead)
-        apart = np.int32(abs(np.int32(np.int32(abs(ahead)) - wanted)))
-        apart = apart if (there >= least) & (there <= most) else none
-        behind = min(behind, apart)
-    return int(min(without, behind))
-
-
-@kernel
-def _any_as_close(
-    room: Int32, lead: Int32, size: int, last_tokens: int, last_lead: int, spare: int, aside: int, best: int, start: int
-) -> int:
-    """Return a split that `_closest` means: the first from ``start`` on, block by block."""
-    width = min(size, SEARCHED)
-    for block in range(size // width):
-        begin = (start // width + block) % (size // width) * width
-        ahead, there = lead[begin : begin + width], room[begin : begin + width]
-        if _closest(there, ahead, width, last_tokens, last_lead, spare, aside) == best:
-            for step in range(width):
-                k = (start + step) % width
-                if abs(abs(int(ahead[k])) - aside) == best and 0 <= there[k] <= spare:
-                    return begin + k
-                if abs(abs(ahead[k] + last_lead) - aside) == best and 0 <= there[k] + last_tokens <= spare:
-                    return size + begin + k
-    return -1
-
-
-@kernel
-def _add_cost(cost: NDArray[np.float32], lead: Int32, size: int, aside: int, scale: np.float32) -> None:
-    """Add the squared distance of |lead| to ``aside``, in units of 1 / scale, to the cost of each split."""
-    wanted = np.int32(aside)
-    for k in range(size):
-        apart = np.float32(np.int32(np.int32(abs(lead[k])) - wanted)) * scale
-        cost[k] += apart * apart
-
-
-@kernel
-def _cheapest(room: Int32, cost: NDArray[np.float32], size: int, most: int) -> int:
-    """Return the first split of least cost with 0 <= room <= most, or -1."""
-    least, split = np.float32(np.inf), -1
-    for k in range(size):
-        if cost[k] < least and 0 <= room[k] <= most:
-            least, split = cost[k], k
-    return split
-
-
-@kernel
-def _excess_bits(total: int) -> int:
-    """Return how many of the lowest bits of ``total`` must go for it to have SUM_BITS."""
-    bits = 0
-    while total >> bits >= 1 << SUM_BITS:
-        bits += 1
-    return bits
 
 
 @kernel

@@ -155,7 +155,8 @@ def _shares(sizes: Int64, caps: Int64) -> Int64:
 
 def _units(caps: Int64) -> Int64:
     """Return what one of each limit's amounts weighs, (k,), so that all of a limit weighs the same."""
-    return np.maximum(2**40 // np.maximum(caps, 1), 1)
+    units: Int64 = np.maximum(2**40 // np.maximum(caps, 1), 1)
+    return units
 
 
 def _check_measure(packer: VectorFirstFitDecreasing | VectorBestFitDecreasing) -> None:
