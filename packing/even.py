@@ -38,7 +38,7 @@ class EvenPacking(Packer):
     counterparts; "ladder", for a planner that sorts packs into micro-steps. The latter two, and further targets, take
     as many rounds again.
 
-    Idea: the best of ten ways to build full packs (`even_construction`), then pairs of packs split anew (`resplit`).
+    Idea: the best of five ways to build full packs (`even_construction`), then pairs of packs split anew (`resplit`).
     Guarantee: none; `evenness_floor` is a bound to compare with. O(n log n + rounds x n), about 0.1 us per sample and
     round at five samples a pack. One limit: the tokens. The same packs for the same (seed, call). Input order is lost.
     When not to use it: for a planner that may exchange whole packs at the STEP barrier, best fit leaves more choice.
