@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from .compare import Row as Row
     from .compare import compare_balancers as compare_balancers
     from .compare import deal as deal
+    from .even import Even as Even
+    from .even import EvenRow as EvenRow
+    from .even import even_rows as even_rows
     from .files import CannotWrite as CannotWrite
     from .optima import BadInstance as BadInstance
     from .optima import BinInstance as BinInstance
@@ -43,6 +46,7 @@ _NAMES = {
         name: f"experiments.compare:{name}"
         for name in ("Compare", "Comparison", "Dealt", "NoFullStep", "Refusal", "Row", "compare_balancers", "deal")
     },
+    **{name: f"experiments.even:{name}" for name in ("Even", "EvenRow", "even_rows")},
     "CannotWrite": "experiments.files:CannotWrite",
     **{
         name: f"experiments.optima:{name}"

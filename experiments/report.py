@@ -16,6 +16,7 @@ from packing.registry import Registry
 
 from .bench import Timing
 from .compare import Comparison, Refusal, Row, image_token_cv
+from .even import EvenRow
 from .optima import Packed, Solved
 from .peers import Faced, Missed
 
@@ -26,6 +27,7 @@ __all__ = [
     "as_json",
     "as_table",
     "bins_table",
+    "even_table",
     "on_packing",
     "optima_table",
     "peers_table",
@@ -144,6 +146,27 @@ def timings_table(timings: Iterable[Timing]) -> Table:
             f"{row.sorts:,.1f}",
             f"{row.quality:.4f}",
             end_section=after is not None and (row.case, row.algorithm) != (after.case, after.algorithm),
+        )
+    return table
+
+
+def even_table(rows: Iterable[EvenRow], n_ranks: Iterable[int]) -> Table:
+    """Return even packings as a table."""
+    table = Table(box=box.SIMPLE_HEAD)
+    for name in ("samples", "seed", "packer"):
+        table.add_column(name, no_wrap=True)
+    for name in ("fill", "CV", "floor", "x floor", "attention CV", "us", *(f"waste on {n}" for n in n_ranks)):
+        table.add_column(name, justify="right")
+    for row in rows:
+        figures = (row.cv, row.floor, row.multiple, row.attention_cv)
+        table.add_row(
+            row.mixture,
+            str(row.seed),
+            row.packer,
+            f"{row.fill:.5f}",
+            *(f"{each:.4f}" for each in figures),
+            f"{row.us:.2f}",
+            *("-" if each is None else f"{each:.4f}" for each in row.waste),
         )
     return table
 

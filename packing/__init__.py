@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from .baselines import Padded as Padded
     from .best_fit import BestFit as BestFit
     from .best_fit import BestFitDecreasing as BestFitDecreasing
+    from .bounds import fewest_packs as fewest_packs
+    from .buffered import Buffered as Buffered
+    from .buffered import BufferedState as BufferedState
     from .column_generation import ColumnGeneration as ColumnGeneration
     from .column_generation import column_generation_bound as column_generation_bound
     from .errors import CannotCut as CannotCut
@@ -22,19 +25,29 @@ if TYPE_CHECKING:
     from .errors import InvalidSamples as InvalidSamples
     from .errors import MissingExtra as MissingExtra
     from .errors import Oversized as Oversized
+    from .even import EvenPacking as EvenPacking
+    from .even_floor import evenness_floor as evenness_floor
     from .first_fit import FirstFit as FirstFit
     from .first_fit import FirstFitDecreasing as FirstFitDecreasing
+    from .mixture import Drawn as Drawn
+    from .mixture import Mixture as Mixture
+    from .mixture import MixtureState as MixtureState
     from .next_fit import NextFit as NextFit
     from .packs import Packing as Packing
     from .policies import LeftOver as LeftOver
     from .policies import LeftOverRow as LeftOverRow
     from .policies import Pieces as Pieces
     from .policies import Reason as Reason
+    from .portfolio import Portfolio as Portfolio
     from .samples import Limits as Limits
     from .samples import LimitsLike as LimitsLike
     from .samples import Oversize as Oversize
     from .samples import Samples as Samples
     from .samples import SamplesLike as SamplesLike
+    from .vector import VectorBestFitDecreasing as VectorBestFitDecreasing
+    from .vector import VectorDotProduct as VectorDotProduct
+    from .vector import VectorFirstFit as VectorFirstFit
+    from .vector import VectorFirstFitDecreasing as VectorFirstFitDecreasing
 
 _PACKERS = {
     "NextFit": "packing.next_fit:NextFit",
@@ -43,12 +56,22 @@ _PACKERS = {
     "BestFit": "packing.best_fit:BestFit",
     "BestFitDecreasing": "packing.best_fit:BestFitDecreasing",
     "ColumnGeneration": "packing.column_generation:ColumnGeneration",
+    "EvenPacking": "packing.even:EvenPacking",
+    "VectorFirstFit": "packing.vector:VectorFirstFit",
+    "VectorFirstFitDecreasing": "packing.vector:VectorFirstFitDecreasing",
+    "VectorBestFitDecreasing": "packing.vector:VectorBestFitDecreasing",
+    "VectorDotProduct": "packing.vector:VectorDotProduct",
+    "Portfolio": "packing.portfolio:Portfolio",
     "Padded": "packing.baselines:Padded",
 }
 _OTHERS = {
     "Packer": "packing.base:Packer",
     "Packing": "packing.packs:Packing",
     "column_generation_bound": "packing.column_generation:column_generation_bound",
+    "evenness_floor": "packing.even_floor:evenness_floor",
+    "fewest_packs": "packing.bounds:fewest_packs",
+    **{name: f"packing.buffered:{name}" for name in ("Buffered", "BufferedState")},
+    **{name: f"packing.mixture:{name}" for name in ("Drawn", "Mixture", "MixtureState")},
     **{name: f"packing.policies:{name}" for name in ("LeftOver", "LeftOverRow", "Pieces", "Reason")},
     **{name: f"packing.samples:{name}" for name in ("Limits", "LimitsLike", "Oversize", "Samples", "SamplesLike")},
     **{

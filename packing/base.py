@@ -15,6 +15,7 @@ from .errors import CannotServe, InvalidGroups
 from .packs import Packing
 from .policies import Cut, Pieces, cut
 from .samples import Limits, LimitsLike, Samples, SamplesLike
+from .targets import missing_target, soft_amounts
 
 __all__ = ["Packer"]
 
@@ -27,13 +28,31 @@ class Packer(Algorithm, ABC):
     def group(self, pieces: Pieces) -> Int32:
         """Return the pack of every piece, (n_pieces,): numbers 0, 1, 2, ... without gaps, within ``pieces.caps``."""
 
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Columns that ``pieces.soft`` holds: names of the samples' columns, or "tokens_squared" for attention.
+
+        A packer that evens amounts out declares a field of this name.
+        """
+        return ()
+
     def refusal(self, samples: Samples, limits: Limits) -> str | None:
         """Return why this packer cannot serve these limits, or None if it can."""
         return None
 
+    @final
+    def reason_against(self, samples: Samples, limits: Limits) -> str | None:
+        """Return why `pack` would refuse these samples and limits, or None."""
+        return missing_target(samples, self.targets) or self.refusal(samples, limits)
+
     def slots(self, pieces: Pieces, pack_of: Int32, n_packs: int) -> Int64:
         """Return the tokens paid for each pack, (n_packs,): its capacity."""
         return np.full(n_packs, pieces.caps[0], dtype=np.int64)
+
+    def urgency(self, packing: Packing) -> Int64:
+        """Return how ready each pack is, (n_packs,): a stream emits them from the largest number to the smallest, equal
+        ones by their own number. By default the fullest first: minus the tokens that are paid for and not used."""
+        return packing.tokens - packing.slots
 
     @final
     def pack(self, samples: SamplesLike, limits: LimitsLike, call: int = 0) -> Packing:
@@ -43,7 +62,7 @@ class Packer(Algorithm, ABC):
         Raises `CannotServe`, `Oversized`, `CannotCut` or `InvalidLimits` before any work.
         """
         samples, limits = Samples.of(samples), Limits.of(limits)
-        reason = self.refusal(samples, limits)
+        reason = self.reason_against(samples, limits)
         if reason is not None:
             raise CannotServe(f"{self!r} cannot serve {limits!r}: {reason}")
         parts = cut(samples, limits)
@@ -54,8 +73,9 @@ class Packer(Algorithm, ABC):
 
         n_alone = int(parts.alone.sum())
         together = ~parts.alone if n_alone else slice(None)
-        pieces = Pieces(parts.sizes[together], parts.caps, call)
-        pieces.sizes.flags.writeable = pieces.caps.flags.writeable = False
+        soft = soft_amounts(samples, parts, self.targets)
+        pieces = Pieces(parts.sizes[together], parts.caps, soft[together], call)
+        pieces.sizes.flags.writeable = pieces.caps.flags.writeable = pieces.soft.flags.writeable = False
         grouped = self._checked(np.asarray(self.group(pieces)), pieces)
         n_grouped = int(grouped.max(initial=-1)) + 1
         pack_of = grouped

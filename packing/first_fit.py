@@ -45,5 +45,5 @@ class FirstFitDecreasing(Packer):
 def only_tokens(limits: Limits) -> str | None:
     """Return why a packer of one dimension cannot serve ``limits``, or None if it can."""
     if limits.budgets or limits.max_samples is not None:
-        return "it knows one limit, the tokens. Use NextFit for budgets and max_samples."
+        return "it knows one limit, the tokens. Use NextFit for budgets and max_samples, or VectorBestFitDecreasing."
     return None

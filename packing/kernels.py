@@ -9,6 +9,7 @@ from .jit import kernel, trailing_zeros
 
 __all__ = [
     "best_fit",
+    "best_fit_into",
     "by_group",
     "falling_by_counting",
     "first_fit",
@@ -172,33 +173,50 @@ def first_fit(sizes: Int32 | Int64, capacity: int) -> Int32:
 
 @kernel
 def best_fit(sizes: Int32 | Int64, capacity: int) -> Int32:
-    """Pack of each piece in turn: the fullest pack with room, the last touched of equally full ones.
+    """Pack of each piece in turn: the fullest pack with room, the last touched of equally full ones. O(n), see
+    `best_fit_into`."""
+    return best_fit_into(sizes, capacity, np.empty(0, dtype=np.int64), 0)
 
-    Packs of equal room form a stack; a bitset over rooms, with a second one over its words, finds the smallest room
-    that suffices. O(n) for capacities up to 2**18, memory O(n + capacity).
+
+@kernel
+def best_fit_into(sizes: Int32 | Int64, capacity: int, rooms: Int64, spare: int) -> Int32:
+    """As `best_fit`, where packs 0 to len(rooms) - 1 are open already, with these ``rooms`` left.
+
+    A piece goes where at least ``spare`` tokens stay free, if it can: else into a pack that it fills closer, else into
+    a new one. Packs of equal room form a stack; a bitset over rooms, with a second one over its words, finds the
+    smallest room that suffices. O(n) for capacities up to 2**18, memory O(n + capacity).
     """
-    n = len(sizes)
+    n, n_packs = len(sizes), len(rooms)
     top = np.full(capacity + 1, -1, dtype=np.int32)  # room -> last touched pack with that room
-    below = np.empty(n, dtype=np.int32)  # pack -> next pack of the same room
+    below = np.empty(n_packs + n, dtype=np.int32)  # pack -> next pack of the same room
     words = np.zeros((capacity >> 6) + 1, dtype=np.uint64)  # bit per room that some pack has
     summary = np.zeros((capacity >> 12) + 1, dtype=np.uint64)  # bit per word that is not zero
     one, full, low = np.uint64(1), ~np.uint64(0), np.uint64(63)
+    for pack in range(n_packs - 1, -1, -1):
+        room = rooms[pack]
+        below[pack] = top[room]
+        top[room] = pack
+        words[room >> 6] |= one << (np.uint64(room) & low)
+        summary[room >> 12] |= one << (np.uint64(room >> 6) & low)
     pack_of = np.empty(n, dtype=np.int32)
-    n_packs = 0
     for i in range(n):
         size = int(sizes[i])
-        word = size >> 6
-        bits = words[word] & (full << (np.uint64(size) & low))
-        if bits == 0 and word + 1 < len(words):
-            word += 1
-            block = word >> 6
-            blocks = summary[block] & (full << (np.uint64(word) & low))
-            while blocks == 0 and block + 1 < len(summary):
-                block += 1
-                blocks = summary[block]
-            if blocks != 0:
-                word = (block << 6) + trailing_zeros(blocks)
-                bits = words[word]
+        for left in (spare, 0):
+            wanted = min(size + left, capacity)
+            word = wanted >> 6
+            bits = words[word] & (full << (np.uint64(wanted) & low))
+            if bits == 0 and word + 1 < len(words):
+                word += 1
+                block = word >> 6
+                blocks = summary[block] & (full << (np.uint64(word) & low))
+                while blocks == 0 and block + 1 < len(summary):
+                    block += 1
+                    blocks = summary[block]
+                if blocks != 0:
+                    word = (block << 6) + trailing_zeros(blocks)
+                    bits = words[word]
+            if bits != 0 or left == 0:
+                break
         if bits != 0:
             room = (word << 6) + trailing_zeros(bits)
             pack = top[room]

@@ -24,6 +24,7 @@ class Packing(Immutable):
     Pack p holds the pieces ``offsets[p] : offsets[p + 1]``; piece i is sample ``sample[i]``, of it the tokens
     ``start[i] : stop[i]`` where something was cut (else both are None and every piece is a whole sample).
     ``slots``: (n_packs,) tokens paid for: the capacity, or more for an isolated oversize sample.
+    ``arrival``: (n_samples,) the number of each sample in its stream, rising; None outside of streams.
     """
 
     samples: Samples
@@ -34,6 +35,7 @@ class Packing(Immutable):
     stop: Int64 | None
     slots: Int64
     left_over: LeftOver
+    arrival: Int64 | None = None
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -59,6 +61,11 @@ class Packing(Immutable):
         if self.start is None or self.stop is None:
             return read_only(self.samples.tokens[self.sample])
         return read_only(self.stop - self.start)
+
+    @property
+    def arrivals(self) -> Int64:
+        """The number of each piece's sample in the stream, (n_pieces,); outside of streams its index."""
+        return self.sample if self.arrival is None else self.arrival[self.sample]
 
     @cached_property
     def tokens(self) -> Int64:

@@ -54,11 +54,13 @@ class Pieces:
     """What a packer sees, policies applied: every piece fits in a pack of its own.
 
     ``sizes``: (n_pieces, k) and ``caps``: (k,), one column per hard limit; column 0 is aligned tokens, then each
-    budget, then the number of samples if that is limited. ``call`` numbers the calls of a stream, for seeding.
+    budget, then the number of samples if that is limited. ``soft``: (n_pieces, m) amounts of the packer's targets.
+    ``call`` numbers the calls of a stream, for seeding.
     """
 
     sizes: Int64
     caps: Int64
+    soft: Int64
     call: int = 0
 
 

@@ -1,0 +1,147 @@
+"""How even are full packs, how far from the floor, at what price, and what is left to gain by planning?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import process_time_ns
+
+import numpy as np
+
+from balancers import Auto, Counts, Grid, Linear, Problem
+from packing import BestFitDecreasing, Buffered, EvenPacking, Packer, Packing, Samples, evenness_floor
+from packing.arrays import Int64
+
+from .tables import read_samples
+from .workload import InvalidWorkload, draw
+
+__all__ = ["Even", "EvenRow", "even_rows"]
+
+FAMILIES = ("vlm", "vqa", "text")
+TARGET = "image_tokens"
+COST = Linear(fixed_us=60_000, image_tokens=280)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Even:
+    """What is packed how: ``packers`` by label, and one through a buffer.
+
+    ``mixtures``: name, and shares of images in chat, tiled images with questions, and text.
+    ``files``: tables of the three families to draw from; none: the figures of real sources.
+    """
+
+    mixtures: tuple[tuple[str, tuple[float, ...]], ...] = (
+        ("M1", (1, 0, 0)),
+        ("M2", (0.4, 0.1, 0.5)),
+        ("M3", (0, 0.2, 0.8)),
+        ("M4", (0, 0.5, 0.5)),
+        ("M5", (0, 0.8, 0.2)),
+    )
+    packers: tuple[tuple[str, Packer], ...] = (
+        ("best fit", BestFitDecreasing()),
+        ("even", EvenPacking((TARGET,))),
+        ("even, partners", EvenPacking((TARGET,), profile="partners")),
+        ("even, attention", EvenPacking((TARGET, "tokens_squared"))),
+    )
+    streamed: tuple[str, Packer] = ("even, stream", EvenPacking((TARGET,), fill=0.999, rounds=30))
+    buffer_size: int = 1_000
+    files: tuple[Path, ...] = ()
+    n_samples: int = 100_000
+    capacity: int = 8192
+    n_ranks: tuple[int, ...] = (64, 512)
+    n_micro_steps: int = 8
+    seeds: tuple[int, ...] = (0,)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.mixtures) * len(self.seeds) * (len(self.packers) + 1)
+
+
+@dataclass(frozen=True)
+class EvenRow:
+    """One packer on one mixture. ``cv``: variation of image tokens per pack; ``floor``: the least possible for so many
+    packs; ``multiple``: cv / floor; ``attention_cv``: that of squared lengths; ``us``: CPU time per sample; ``waste``:
+    per number of ranks, after planning steps of equal counts with one barrier, packs in random order; None without
+    a full step."""
+
+    mixture: str
+    seed: int
+    packer: str
+    fill: float
+    cv: float
+    floor: float
+    multiple: float
+    attention_cv: float
+    us: float
+    waste: tuple[float | None, ...]
+
+
+def even_rows(config: Even = Even()) -> Iterator[EvenRow]:
+    """Yield the rows, mixture by mixture. Compiling is not counted."""
+    for name, shares in config.mixtures:
+        for seed in config.seeds:
+            samples = _samples(config, shares, seed)
+            few = Samples(samples.tokens[:2_000], {TARGET: samples.columns[TARGET][:2_000]})
+            for label, packer in config.packers:
+                packer.pack(few, config.capacity)  # compiles
+                start = process_time_ns()
+                packing = packer.pack(samples, config.capacity)
+                us = (process_time_ns() - start) / 1000 / len(samples)
+                yield _row(config, name, seed, label, samples, [packing], us)
+            label, packer = config.streamed
+            Buffered(packer, config.capacity, config.buffer_size).push(few)
+            stream = Buffered(packer, config.capacity, config.buffer_size)
+            start = process_time_ns()
+            parts = [stream.push(samples), stream.flush()]
+            us = (process_time_ns() - start) / 1000 / len(samples)
+            yield _row(config, name, seed, label, samples, parts, us)
+
+
+def _row(
+    config: Even, mixture: str, seed: int, packer: str, samples: Samples, parts: Sequence[Packing], us: float
+) -> EvenRow:
+    sums = [part.sums() for part in parts]
+    held, squares, tokens = (
+        np.concatenate([each[key] for each in sums]) for key in (TARGET, "tokens_squared", "tokens")
+    )
+    floor = evenness_floor(samples.tokens, samples.columns[TARGET], config.capacity, len(held))
+    cv = _variation(held)
+    loads = COST.loads({TARGET: held})
+    waste = tuple(_waste(config, loads, n_ranks, seed) for n_ranks in config.n_ranks)
+    fill = int(tokens.sum()) / (len(held) * config.capacity)
+    return EvenRow(mixture, seed, packer, fill, cv, floor, cv / floor if floor else 1.0, _variation(squares), us, waste)
+
+
+def _variation(amounts: Int64) -> float:
+    return float(amounts.std() / amounts.mean()) if amounts.any() else 0.0
+
+
+def _waste(config: Even, loads: Int64, n_ranks: int, seed: int) -> float | None:
+    """Return the mean waste over full steps of packs in random order; None where there is none."""
+    order = np.random.default_rng(seed).permutation(len(loads))
+    per_step = n_ranks * config.n_micro_steps
+    grid = Grid(n_ranks, config.n_micro_steps, counts=Counts.EQUAL)
+    steps = order[: len(order) // per_step * per_step].reshape(-1, per_step)
+    wastes = [Auto().plan(Problem(loads[step], grid)).waste for step in steps]
+    return float(np.mean(wastes)) if wastes else None
+
+
+def _samples(config: Even, shares: Sequence[float], seed: int) -> Samples:
+    """Return the samples of a mixture in random order, at most as long as a pack."""
+    if not config.files:
+        named = {name: share for name, share in zip(FAMILIES, shares, strict=True) if share}
+        drawn = draw(config.n_samples, named, seed, config.capacity).samples
+        return Samples(drawn.tokens, {TARGET: drawn.columns[TARGET]})
+    if len(config.files) != len(shares):
+        raise InvalidWorkload(f"give one file for each of {', '.join(FAMILIES)}; got {len(config.files)}.")
+    rng = np.random.default_rng(seed)
+    parts = []
+    for path, share in zip(config.files, shares, strict=True):
+        table = read_samples(path).samples
+        short = np.flatnonzero(table.tokens <= config.capacity)
+        chosen = short[rng.integers(0, len(short), round(share * config.n_samples))]
+        parts.append(np.stack([table.tokens[chosen], table.columns[TARGET][chosen]]))
+    tokens, amounts = rng.permutation(np.concatenate(parts, axis=1), axis=1)
+    return Samples(tokens, {TARGET: amounts})

@@ -1,0 +1,205 @@
+"""A stream of samples through a bounded buffer: packs come out as full as from a large set, without waiting for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypedDict
+
+import numpy as np
+
+from .arrays import Int64, as_int
+from .base import Packer
+from .errors import CannotServe, InvalidParameter, InvalidSamples
+from .packs import Packing
+from .policies import LeftOver, cut
+from .samples import Limits, LimitsLike, Samples, SamplesLike
+
+__all__ = ["Buffered", "BufferedState"]
+
+OLDEST = 3  # buffers of arrivals after which a piece leaves with its pack, full or not
+_OWN = ("entered", "arrival", "start", "stop", "whole")
+
+
+class BufferedState(TypedDict):
+    """All that a stream has to remember: plain values, and one array per column of the pieces that wait."""
+
+    packer: str
+    limits: str
+    buffer_size: int
+    arrived: int
+    entered: int
+    call: int
+    pieces: dict[str, Int64]
+
+
+class _Emitted(NamedTuple):
+    """Some packs of one packing: their pieces in order, pieces per pack, and slots."""
+
+    pieces: dict[str, Int64]
+    counts: Int64
+    slots: Int64
+
+
+@dataclass(init=False)
+class Buffered:
+    """Keeps ``buffer_size`` pieces; when it is full all of it is packed, and the more urgent half of the packs leave.
+
+    `push` takes samples and returns the packs that are ready, `flush` the rest. Samples are numbered as they arrive:
+    `Packing.arrivals` names them; what belongs to them (tokens, pixels) stays with the caller until then. What a policy
+    leaves over is listed once, by the push that brought it.
+
+    Packs do not depend on how the stream is cut into pushes. A pack with a piece older than 3 x ``buffer_size``
+    arrivals always leaves, so that none waits longer than 4 x ``buffer_size``. Every piece is packed about twice:
+    O(time of the packer), memory O(buffer_size + push). The packer's `Packer.urgency` chooses; ties: the lower pack.
+    `state_dict` between two calls is exact: a stream that resumes from it continues as if never stopped.
+    """
+
+    packer: Packer
+    limits: Limits
+    buffer_size: int
+
+    def __init__(self, packer: Packer, limits: LimitsLike, buffer_size: int) -> None:
+        self.packer, self.limits = packer, Limits.of(limits)
+        self.buffer_size = as_int("buffer_size", buffer_size, InvalidParameter, least=1)
+        self._arrived = self._entered = self._call = 0
+        self._waiting: dict[str, Int64] = {}
+
+    def __len__(self) -> int:
+        """Return the number of pieces that wait."""
+        return len(self._waiting["entered"]) if self._waiting else 0
+
+    def push(self, samples: SamplesLike) -> Packing:
+        """Take ``samples`` and return the packs that are ready, often none. Nothing is taken if this raises."""
+        samples = Samples.of(samples)
+        reason = self.packer.reason_against(samples, self.limits)
+        if reason is not None:
+            raise CannotServe(f"{self.packer!r} cannot serve {self.limits!r}: {reason}")
+        incoming, left_over = self._pieces(samples)
+        arrived, self._arrived = self._arrived, self._arrived + len(samples)
+        self._entered += len(incoming["entered"])
+        emitted, taken = [], 0
+        while taken < len(incoming["entered"]):
+            more = min(self.buffer_size - len(self), len(incoming["entered"]) - taken)
+            self._waiting = {
+                name: np.concatenate([self._waiting[name], values[taken : taken + more]])
+                if self._waiting
+                else values[:more]
+                for name, values in incoming.items()
+            }
+            taken += more
+            if len(self) == self.buffer_size:
+                emitted.append(self._emit(everything=False))
+        if not self._waiting:
+            self._waiting = incoming
+        return self._packing(emitted, samples, left_over, arrived)
+
+    def flush(self) -> Packing:
+        """Return packs of all that waits; the stream may go on afterwards."""
+        emitted = [self._emit(everything=True)] if len(self) else []
+        nothing = Samples(np.zeros(0, np.int64), {name: np.zeros(0, np.int64) for name in self._columns()})
+        return self._packing(emitted, nothing, cut(nothing, Limits(self.limits.capacity)).left_over, self._arrived)
+
+    def state_dict(self) -> BufferedState:
+        """Return the state: a few integers, and a copy of the sizes of the pieces that wait."""
+        pieces = {name: values.copy() for name, values in self._waiting.items()}
+        return BufferedState(
+            packer=repr(self.packer),
+            limits=repr(self.limits),
+            buffer_size=self.buffer_size,
+            arrived=self._arrived,
+            entered=self._entered,
+            call=self._call,
+            pieces=pieces,
+        )
+
+    def load_state_dict(self, state: BufferedState) -> None:
+        """Continue where ``state`` was taken; `InvalidParameter` unless packer, limits and size are the same."""
+        own = self.state_dict()
+        for name in ("packer", "limits", "buffer_size"):
+            if state[name] != own[name]:
+                raise InvalidParameter(
+                    f"the state is of a stream with {name} {state[name]}; this one has {own[name]}. "
+                    "Build the stream with the same parameters."
+                )
+        self._arrived, self._entered, self._call = state["arrived"], state["entered"], state["call"]
+        self._waiting = {name: np.array(values, dtype=np.int64) for name, values in state["pieces"].items()}
+
+    def _columns(self) -> list[str]:
+        return [name for name in self._waiting if name not in (*_OWN, "tokens")]
+
+    def _pieces(self, samples: Samples) -> tuple[dict[str, Int64], LeftOver]:
+        """Apply the policies: the pieces by column, and what is left over by index in ``samples``."""
+        if self._waiting and sorted(samples.columns) != sorted(self._columns()):
+            raise InvalidSamples(
+                f"all samples of a stream must have the same columns, {', '.join(self._columns()) or 'none'}; "
+                f"got {', '.join(samples.columns) or 'none'}."
+            )
+        for name in samples.columns:
+            if name in _OWN:
+                raise InvalidSamples(f'a column of a stream cannot be called "{name}"; rename it.')
+        parts = cut(samples, self.limits)
+        whole = samples.tokens[parts.sample]
+        start = np.zeros_like(whole) if parts.start is None else parts.start
+        stop = whole if parts.stop is None else parts.stop
+        pieces = {
+            "entered": self._entered + np.arange(len(whole)),
+            "arrival": self._arrived + parts.sample,
+            "start": start,
+            "stop": stop,
+            "whole": whole,
+            "tokens": stop - start,
+            **{name: amounts[parts.sample] for name, amounts in samples.columns.items()},
+        }
+        return pieces, parts.left_over
+
+    def _emit(self, everything: bool) -> _Emitted:
+        """Pack all that waits, remove the pieces of the packs that leave, and return them."""
+        amounts = {name: self._waiting[name] for name in self._columns()}
+        packing = self.packer.pack(Samples(self._waiting["tokens"], amounts), self.limits, self._call)
+        self._call += 1
+        leaves = np.ones(len(packing), dtype=np.bool_)
+        if not everything:
+            urgent_first = np.argsort(-self.packer.urgency(packing), kind="stable")
+            leaves[urgent_first[(len(packing) + 1) // 2 :]] = False
+            too_old = int(self._waiting["entered"][-1]) - OLDEST * self.buffer_size
+            oldest = np.minimum.reduceat(self._waiting["entered"][packing.sample], packing.offsets[:-1])
+            leaves |= oldest <= too_old
+        counts = np.diff(packing.offsets)
+        gone = packing.sample[np.repeat(leaves, counts)]
+        stays = np.ones(len(self), dtype=np.bool_)
+        stays[gone] = False
+        emitted = _Emitted(
+            {name: values[gone] for name, values in self._waiting.items()}, counts[leaves], packing.slots[leaves]
+        )
+        self._waiting = {name: values[stays] for name, values in self._waiting.items()}
+        return emitted
+
+    def _packing(self, emitted: list[_Emitted], samples: Samples, left_over: LeftOver, arrived: int) -> Packing:
+        """Return the packs in order of emission, over the samples that they or ``left_over`` name, by arrival."""
+        names = [*_OWN, *samples.columns]
+        pieces: Mapping[str, Int64] = {
+            name: np.concatenate([np.zeros(0, np.int64), *(each.pieces[name] for each in emitted)]) for name in names
+        }
+        lost = left_over.sample
+        arrival, first, sample = np.unique(
+            np.concatenate([pieces["arrival"], arrived + lost]), return_index=True, return_inverse=True
+        )
+        tokens = np.concatenate([pieces["whole"], samples.tokens[lost]])[first]
+        columns = {
+            name: np.concatenate([pieces[name], amounts[lost]])[first] for name, amounts in samples.columns.items()
+        }
+        n = len(pieces["arrival"])
+        is_whole = bool((pieces["stop"] - pieces["start"] == pieces["whole"]).all())
+        counts = np.concatenate([np.zeros(1, np.int64), *(each.counts for each in emitted)])
+        return Packing(
+            Samples(tokens, columns),
+            self.limits,
+            np.cumsum(counts),
+            sample[:n],
+            None if is_whole else pieces["start"],
+            None if is_whole else pieces["stop"],
+            np.concatenate([np.zeros(0, np.int64), *(each.slots for each in emitted)]),
+            LeftOver(sample[n:], left_over.tokens, left_over.reason),
+            arrival,
+        )

@@ -1,0 +1,62 @@
+"""Several packers on the same samples: the fewest packs win."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from .arrays import Int32
+from .base import Packer
+from .bounds import fewest_packs
+from .errors import InvalidParameter
+from .policies import Pieces
+from .samples import Limits, Samples
+from .vector import VectorBestFitDecreasing, VectorDotProduct, VectorFirstFitDecreasing
+
+__all__ = ["Portfolio"]
+
+
+@dataclass(frozen=True)
+class Portfolio(Packer):
+    """Ask each of ``packers`` in turn and keep the answer with the fewest packs; of equals the first.
+
+    Ends early at `fewest_packs`, a lower bound: then no packer can do better. Never worse than any of them. The default
+    suits several budgets. Time: the sum of theirs.
+    """
+
+    packers: tuple[Packer, ...] = (
+        VectorBestFitDecreasing("max"),
+        VectorFirstFitDecreasing("sum"),
+        VectorBestFitDecreasing("norm"),
+        VectorDotProduct("dot"),
+        VectorDotProduct("rest"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.packers:
+            raise InvalidParameter("Portfolio(packers=...) must name at least one packer; got ().")
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for packer in self.packers for name in packer.targets))
+
+    def refusal(self, samples: Samples, limits: Limits) -> str | None:
+        for packer in self.packers:
+            reason = packer.refusal(samples, limits)
+            if reason is not None:
+                return f"{packer!r} cannot: {reason}"
+        return None
+
+    def group(self, pieces: Pieces) -> Int32:
+        bound = fewest_packs(pieces.sizes, pieces.caps)
+        best, fewest = None, 0
+        for packer in self.packers:
+            own = [self.targets.index(name) for name in packer.targets]
+            pack_of = packer.group(replace(pieces, soft=pieces.soft[:, own]))
+            n_packs = int(pack_of.max(initial=-1)) + 1
+            if best is None or n_packs < fewest:
+                best, fewest = pack_of, n_packs
+            if fewest <= bound:
+                break
+        assert best is not None  # there is at least one packer
+        return best

@@ -1,0 +1,53 @@
+"""The figures of even packing, on few samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from experiments import Even, InvalidWorkload, even_rows
+from experiments.cli import app
+from packing import BestFitDecreasing, EvenPacking
+
+PACKERS = (("best fit", BestFitDecreasing()), ("even", EvenPacking(("image_tokens",))))
+
+
+def test_rows_are_repeatable_and_above_the_floor() -> None:
+    config = Even(packers=PACKERS, mixtures=(("M4", (0, 0.5, 0.5)),), n_samples=2_000, n_ranks=(8,))
+    rows = [*even_rows(config)]
+    assert [row.packer for row in rows] == ["best fit", "even", "even, stream"]
+    assert len(rows) == config.n_rows
+    for row, again in zip(rows, even_rows(config), strict=True):
+        assert (row.fill, row.cv, row.waste) == (again.fill, again.cv, again.waste)
+        assert 0.9 < row.fill <= 1
+        assert row.cv >= row.floor
+    assert rows[1].cv < 0.3 * rows[0].cv
+
+
+def test_too_few_packs_for_a_step_have_no_waste() -> None:
+    config = Even(packers=PACKERS[:1], mixtures=(("M3", (0, 0.2, 0.8)),), n_samples=20)
+    assert all(row.waste == (None, None) for row in even_rows(config))
+
+
+def test_samples_come_from_three_files(tmp_path: Path) -> None:
+    files = []
+    for k in range(3):
+        files.append(tmp_path / f"{k}.parquet")
+        pq.write_table(pa.table({"tokens": [100 + k, 9_000], "image_tokens": [50 * k, 0]}), files[-1])
+    config = Even(packers=PACKERS[:1], files=tuple(files), n_samples=100, mixtures=(("M2", (0.4, 0.1, 0.5)),))
+    row = next(even_rows(config))
+    assert row.fill == pytest.approx((40 * 100 + 10 * 101 + 50 * 102) / 2 / 8192)
+    with pytest.raises(InvalidWorkload, match="one file for each of vlm, vqa, text; got 2"):
+        next(even_rows(Even(files=tuple(files[:2]))))
+
+
+def test_the_command_prints_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "even.json"
+    result = CliRunner().invoke(app, ["even", "--samples", "200", "--json", str(path)])
+    assert result.exit_code == 0, result.output
+    assert "x floor" in result.output
+    assert '"multiple"' in path.read_text()

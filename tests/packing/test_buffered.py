@@ -1,0 +1,167 @@
+"""Streams: what comes out does not depend on how it is pushed, nor on a stop in between."""
+
+from __future__ import annotations
+
+import pickle
+import tracemalloc
+from itertools import chain, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from packing import (
+    BestFitDecreasing,
+    Buffered,
+    CannotServe,
+    EvenPacking,
+    InvalidParameter,
+    InvalidSamples,
+    LeftOverRow,
+    Limits,
+    NextFit,
+    Oversize,
+    Oversized,
+    Packer,
+    Packing,
+    Reason,
+    Samples,
+)
+
+Pack = list[tuple[int, int]]  # (arrival, tokens) of each piece
+
+
+def packs(packing: Packing) -> list[Pack]:
+    pairs = list(zip(packing.arrivals.tolist(), packing.piece_tokens.tolist(), strict=True))
+    return [pairs[a:b] for a, b in pairwise(packing.offsets.tolist())]
+
+
+def left_over(packing: Packing) -> list[tuple[int, int, Reason]]:
+    assert packing.arrival is not None
+    return [(int(packing.arrival[row.sample]), row.tokens, row.reason) for row in packing.left_over]
+
+
+def stream(buffered: Buffered, sizes: list[int], cuts: list[int]) -> tuple[list[Pack], list[tuple[int, int, Reason]]]:
+    """All packs and left-over samples of ``sizes``, pushed in the parts that ``cuts`` make."""
+    edges = [0, *sorted(cut for cut in cuts if cut < len(sizes)), len(sizes)]
+    out = [buffered.push(sizes[a:b]) for a, b in pairwise(edges)]
+    out.append(buffered.flush())
+    return [pack for each in out for pack in packs(each)], [row for each in out for row in left_over(each)]
+
+
+sizes = st.lists(st.integers(0, 30), max_size=60)
+
+
+@pytest.mark.parametrize("packer", [BestFitDecreasing(), NextFit(), EvenPacking(rounds=2)], ids=repr)
+@settings(max_examples=40)
+@given(
+    sizes=sizes,
+    cuts=st.lists(st.integers(0, 60), max_size=4),
+    size=st.integers(1, 12),
+    oversize=st.sampled_from([Oversize.DROP, Oversize.TRUNCATE, Oversize.SPLIT, Oversize.ISOLATE]),
+)
+def test_packs_do_not_depend_on_how_the_stream_is_pushed(
+    packer: Packer, sizes: list[int], cuts: list[int], size: int, oversize: Oversize
+) -> None:
+    limits = Limits(20, oversize=oversize)
+    at_once = stream(Buffered(packer, limits, size), sizes, [])
+    assert at_once == stream(Buffered(packer, limits, size), sizes, cuts)
+    assert at_once == stream(Buffered(packer, limits, size), sizes, list(range(len(sizes))))
+    tokens = dict.fromkeys(range(len(sizes)), 0)
+    for arrival, n in [*(piece for pack in at_once[0] for piece in pack), *(row[:2] for row in at_once[1])]:
+        tokens[arrival] += n
+    assert list(tokens.values()) == sizes
+
+
+@settings(max_examples=40)
+@given(sizes=sizes, stop=st.integers(0, 60), size=st.integers(1, 12))
+def test_a_stream_resumes_exactly(sizes: list[int], stop: int, size: int) -> None:
+    limits = Limits(20, oversize=Oversize.SPLIT)
+    first, second, whole = (Buffered(EvenPacking(rounds=2), limits, size) for _ in range(3))
+    before = packs(first.push(sizes[:stop]))
+    second.load_state_dict(pickle.loads(pickle.dumps(first.state_dict())))
+    after = [*packs(second.push(sizes[stop:])), *packs(second.flush())]
+    assert before + after == [*packs(whole.push(sizes)), *packs(whole.flush())]
+
+
+def test_the_fuller_half_leaves_when_the_buffer_is_full() -> None:
+    """Best fit packs 9, 8, 6 | 4 as (6, 4), (9), (8): two of three leave, and 8 waits for 2."""
+    buffered = Buffered(BestFitDecreasing(), 10, 4)
+    assert packs(buffered.push([9, 8, 6])) == []
+    assert len(buffered) == 3
+    assert packs(buffered.push([4])) == [[(0, 9)], [(2, 6), (3, 4)]]
+    assert packs(buffered.push([2])) == []
+    assert packs(buffered.flush()) == [[(1, 8), (4, 2)]]
+    assert packs(buffered.flush()) == []
+
+
+def test_no_sample_grows_old() -> None:
+    """Samples of 7 find no partner among samples of 5, but leave in time all the same."""
+    size = 20
+    buffered = Buffered(BestFitDecreasing(), 10, size)
+    arrived, oldest = 0, 0
+    for _ in range(40):
+        packing = buffered.push([7, *[5] * 9])
+        arrived += 10
+        oldest = max(oldest, arrived - int(packing.arrivals.min(initial=arrived)))
+    assert 2 * size < oldest <= 4 * size + 10  # a push is seen as a whole
+
+
+def test_what_a_policy_leaves_over_is_listed_once_with_its_arrival() -> None:
+    buffered = Buffered(BestFitDecreasing(), Limits(10, oversize=Oversize.TRUNCATE), 3)
+    assert left_over(buffered.push([5, 0])) == [(1, 0, Reason.EMPTY)]
+    packing = buffered.push([17, 3, 9])
+    assert left_over(packing) == [(2, 7, Reason.TRUNCATED)]
+    rest = buffered.flush()
+    assert left_over(rest) == []
+    assert sorted(chain(*packs(packing), *packs(rest))) == [(0, 5), (2, 10), (3, 3), (4, 9)]
+    assert next(iter(packing.left_over)) == LeftOverRow(packing.arrival.tolist().index(2), 7, Reason.TRUNCATED)  # type: ignore[union-attr]
+
+
+def test_sums_are_those_of_the_samples() -> None:
+    buffered = Buffered(EvenPacking(("images",)), 10, 4)
+    packing = buffered.push(Samples([5, 5, 9, 2], {"images": [1, 2, 3, 4]}))
+    rest = buffered.flush()
+    assert packing.sums()["images"].sum() + rest.sums()["images"].sum() == 10
+    assert packing.limits == Limits(10)
+    assert {**packing.sums()}.keys() == {**rest.sums()}.keys()
+
+
+def test_nothing_is_taken_by_a_push_that_is_refused() -> None:
+    buffered = Buffered(EvenPacking(("images",)), 10, 4)
+    buffered.push(Samples([5], {"images": [1]}))
+    with pytest.raises(Oversized):
+        buffered.push(Samples([5, 11], {"images": [1, 0]}))
+    with pytest.raises(CannotServe, match='the target "images"'):
+        buffered.push([5])
+    with pytest.raises(InvalidSamples, match="same columns, images; got images, video"):
+        buffered.push(Samples([5], {"images": [1], "video": [0]}))
+    with pytest.raises(InvalidSamples, match='cannot be called "start"'):
+        Buffered(NextFit(), 10, 4).push(Samples([5], {"start": [1]}))
+    assert len(buffered) == 1
+    assert packs(buffered.flush()) == [[(0, 5)]]
+
+
+def test_a_state_fits_its_own_stream_only() -> None:
+    state = Buffered(NextFit(), 10, 4).state_dict()
+    with pytest.raises(InvalidParameter, match=r"a stream with packer NextFit\(\); this one has BestFitDecreasing\(\)"):
+        Buffered(BestFitDecreasing(), 10, 4).load_state_dict(state)
+    with pytest.raises(InvalidParameter, match="buffer_size 4; this one has 5"):
+        Buffered(NextFit(), 10, 5).load_state_dict(state)
+    with pytest.raises(InvalidParameter, match="buffer_size must be in"):
+        Buffered(NextFit(), 10, 0)
+
+
+def test_memory_does_not_grow_with_the_stream() -> None:
+    buffered = Buffered(BestFitDecreasing(), 4_096, 1_000)
+    chunk = np.random.default_rng(0).integers(1, 3_000, 5_000)
+    peaks = []
+    tracemalloc.start()
+    for _ in range(8):
+        tracemalloc.reset_peak()
+        for _ in range(4):
+            buffered.push(chunk)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+    tracemalloc.stop()
+    assert max(peaks[4:]) < 1.15 * max(peaks[:4])

@@ -1,0 +1,213 @@
+"""Even packs: the contract, the floor, and evenness where it can be worked out by hand."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from packing import (
+    BestFitDecreasing,
+    CannotServe,
+    EvenPacking,
+    InvalidParameter,
+    Limits,
+    Oversize,
+    Packing,
+    Samples,
+    evenness_floor,
+)
+from packing.even_construction import RECIPES, construct
+from packing.even_profiles import ladder, partners
+from packing.resplit import even_out
+
+IMAGES = EvenPacking(("image_tokens",))
+
+
+def samples_of(pairs: list[tuple[int, int]]) -> Samples:
+    """(text tokens, image tokens) of each sample."""
+    return Samples([a + b for a, b in pairs], {"image_tokens": [b for _, b in pairs]})
+
+
+def image_cv(packing: Packing) -> float:
+    held = packing.sums()["image_tokens"]
+    return float(held.std() / max(held.mean(), 1e-9))
+
+
+def workload(n: int, seed: int = 0) -> Samples:
+    """Half text, half samples with a few tiles of 256 tokens: at most 8,192 tokens."""
+    rng = np.random.default_rng(seed)
+    image = 256 * rng.integers(1, 9, n) * (rng.random(n) < 0.5)
+    return Samples(image + rng.integers(10, 3_000, n), {"image_tokens": image})
+
+
+pairs = st.lists(st.tuples(st.integers(1, 12), st.integers(0, 8)), max_size=40)
+
+
+@settings(max_examples=40)
+@given(pairs=pairs, profile=st.sampled_from(["flat", "partners", "ladder"]), rounds=st.integers(0, 3))
+def test_each_sample_is_in_one_pack_within_the_capacity(
+    pairs: list[tuple[int, int]], profile: str, rounds: int
+) -> None:
+    samples = samples_of(pairs)
+    targets = ("image_tokens", "tokens_squared")
+    for packer in (
+        EvenPacking(("image_tokens",), rounds=rounds, profile=profile),
+        EvenPacking(targets, rounds=rounds, profile=profile),
+    ):
+        packing = packer.pack(samples, 20)
+        assert sorted(packing.sample.tolist()) == list(range(len(pairs)))
+        assert packing.tokens.max(initial=0) <= 20
+        assert packing.offsets.tolist() == packer.pack(samples, 20).offsets.tolist()
+        assert packing.sample.tolist() == packer.pack(samples, 20).sample.tolist()
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@given(pairs=pairs, fill=st.sampled_from([0.5, 0.9, 1.0]))
+def test_every_recipe_places_every_sample_once(pairs: list[tuple[int, int]], fill: float, recipe: object) -> None:
+    tokens, image = np.array([a + b for a, b in pairs], np.int64), np.array([b for _, b in pairs], np.int64)
+    pack_of = construct(tokens, image, 20, fill, recipe)  # type: ignore[arg-type]
+    assert sorted(set(pack_of.tolist())) == list(range(int(pack_of.max(initial=-1)) + 1))
+    assert np.bincount(pack_of, tokens, 1).max() <= 20
+
+
+@given(pairs=st.lists(st.tuples(st.integers(1, 6), st.integers(0, 4)), min_size=2, max_size=6))
+def test_the_floor_is_below_every_packing(pairs: list[tuple[int, int]]) -> None:
+    """Against all packings of a few samples into each number of packs."""
+    tokens, image = np.array([a + b for a, b in pairs]), np.array([b for _, b in pairs])
+    for n_packs in (2, 3):
+        least = None
+        for answer in product(range(n_packs), repeat=len(pairs)):
+            used, held = (np.bincount(answer, values, n_packs) for values in (tokens, image))
+            if used.max() <= 12 and len(set(answer)) == n_packs and held.sum():
+                cv = float(held.std() / held.mean())
+                least = cv if least is None else min(least, cv)
+        if least is not None:
+            assert evenness_floor(tokens, image, 12, n_packs) <= least + 1e-9
+
+
+def test_floors_worked_out_by_hand() -> None:
+    # 60 + 0 + 0 in three packs of at most 100: the long sample alone has amount, so (60, 0, 0)
+    assert evenness_floor(np.array([60, 60, 60]), np.array([60, 0, 0]), 100, 3) == pytest.approx(sqrt(2))
+    # nine tiles of 256 in two packs: 5 and 4
+    assert evenness_floor(np.full(9, 300), np.full(9, 256), 8192, 2) == pytest.approx(1 / 9)
+    # units of 3 and 2: packs of 5 are even, and 3 + 3 and 2 + 2 is what sums to 5 each cannot beat
+    assert evenness_floor(np.full(4, 300), np.array([768, 768, 512, 512]), 8192, 2) == 0.0
+    # four samples of 5 tiles and none smaller: three packs hold 10, 5, 5
+    assert evenness_floor(np.full(4, 1300), np.full(4, 1280), 8192, 3) == pytest.approx(sqrt(2) * 5 / 20)
+    assert evenness_floor(np.array([5]), np.array([3]), 10, 1) == 0.0
+    assert evenness_floor(np.array([5, 5]), np.array([0, 0]), 10, 2) == 0.0
+    assert evenness_floor(np.zeros(0, np.int64), np.zeros(0, np.int64), 10, 0) == 0.0
+
+
+def test_a_perfect_split_is_found() -> None:
+    """Every pack can hold 4 of 8 tokens as images: two samples (2, 2) each, or (4, 0) with (0, 4)."""
+    samples = samples_of([(4, 0)] * 50 + [(0, 4)] * 50 + [(2, 2)] * 100)
+    packing = IMAGES.pack(samples, 8)
+    assert packing.fill == 1.0
+    assert image_cv(packing) == 0.0
+
+
+def test_even_packs_are_as_full_as_best_fit_and_far_more_even() -> None:
+    samples = workload(4_000)
+    even, best_fit = IMAGES.pack(samples, 8192), BestFitDecreasing().pack(samples, 8192)
+    floor = evenness_floor(samples.tokens, samples.columns["image_tokens"], 8192, len(even))
+    assert even.fill > best_fit.fill - 0.003
+    assert floor <= image_cv(even) < 0.3 * image_cv(best_fit)
+
+
+def test_new_splits_never_change_the_number_of_packs_nor_raise_the_variation() -> None:
+    samples = workload(1_000)
+    tokens, image = samples.tokens.copy(), samples.columns["image_tokens"].copy()
+    before = construct(tokens, image, 8192, 0.998, None)
+    n_packs = int(before.max()) + 1
+    for weights, amounts in (((1.0,), image[:, None]), ((1.0, 0.1), np.stack([image, tokens**2], axis=1))):
+        after = even_out(tokens, amounts, before, np.zeros(n_packs, np.int64), 8192, weights, 8, (0, 0))
+        assert np.bincount(after, tokens).max() <= 8192
+        assert int(after.max()) + 1 == n_packs
+        assert np.bincount(after, image).std() < 0.9 * np.bincount(before, image).std()
+
+
+def test_a_second_target_costs_the_first_little() -> None:
+    samples = workload(4_000)
+    alone, both = IMAGES.pack(samples, 8192), EvenPacking(("image_tokens", "tokens_squared")).pack(samples, 8192)
+    squares = [packing.sums()["tokens_squared"] for packing in (alone, both)]
+    assert squares[1].std() < 0.95 * squares[0].std()
+    assert image_cv(both) < image_cv(alone) + 0.004
+
+
+def test_amounts_beyond_31_bits_are_evened_too() -> None:
+    samples = Samples(np.arange(1, 2_001), {"flops": np.arange(1, 2_001) ** 3 * 2**12})
+    held = [packer.pack(samples, 4_000).sums()["flops"] for packer in (BestFitDecreasing(), EvenPacking(("flops",)))]
+    assert held[1].std() / held[1].mean() < 0.7 * held[0].std() / held[0].mean()
+
+
+def test_long_lists_are_split_by_a_random_choice_of_samples() -> None:
+    rng = np.random.default_rng(0)
+    samples = Samples(
+        rng.integers(1, 30, 5_000), {"image_tokens": np.zeros(5_000, np.int64), "images": rng.integers(0, 9, 5_000)}
+    )
+    packing = EvenPacking(("images",), fill=0.99).pack(samples, 2_000)
+    held = packing.sums()["images"]
+    assert held.std() / held.mean() < 0.01
+
+
+def test_calls_and_seeds_draw_anew() -> None:
+    samples = workload(500)
+    first, again, other = (IMAGES.pack(samples, 8192, call).sample.tolist() for call in (0, 0, 1))
+    assert first == again != other
+    assert EvenPacking(("image_tokens",), seed=1).pack(samples, 8192).sample.tolist() != first
+
+
+def test_partners_lack_what_an_outlier_has_too_much() -> None:
+    """Sum 60 over 6 packs. The outlier of 35 has 25 above 10: two partners without anything and one of 5."""
+    amounts, pack_of = np.array([35, 5, 5, 5, 5, 5]), np.arange(6, dtype=np.int32)
+    assert partners(amounts, pack_of, amounts).tolist() == [35, 0, 0, 5, 10, 10]
+    assert partners(np.full(6, 5), pack_of, np.full(6, 5)).tolist() == [0] * 6
+
+
+def test_a_ladder_raises_an_eighth() -> None:
+    amounts, pack_of = np.array([23, *[7] * 15]), np.arange(16, dtype=np.int32)
+    assert ladder(amounts, pack_of, amounts).tolist() == [23, 23, *[(128 - 46) // 14] * 14]
+
+
+def test_full_packs_near_the_mean_are_urgent() -> None:
+    packing = BestFitDecreasing().pack(samples_of([(6, 4), (8, 2), (0, 7)]), 10)
+    assert packing.tokens.tolist() == [10, 10, 7]
+    urgency = EvenPacking(("image_tokens",)).urgency(packing)
+    assert np.argsort(-urgency, kind="stable").tolist() == [0, 1, 2]
+    assert BestFitDecreasing().urgency(packing).tolist() == [0, 0, -3]
+
+
+def test_targets_are_columns_that_are_there() -> None:
+    text = r'has the target "video", but the samples have no such column \(they have tokens_squared, image_tokens\)'
+    with pytest.raises(CannotServe, match=text):
+        EvenPacking(("video",)).pack(samples_of([(1, 1)]), 10)
+    pieces = EvenPacking(("image_tokens",)).pack(
+        Samples([25, 3], {"image_tokens": [0, 2]}), Limits(10, oversize=Oversize.SPLIT)
+    )
+    assert sorted(pieces.piece_tokens.tolist()) == [3, 5, 10, 10]
+    with pytest.raises(CannotServe, match="one limit, the tokens"):
+        IMAGES.pack(samples_of([(1, 1)]), Limits(10, max_samples=3))
+    with pytest.raises(CannotServe, match="at most 134217728"):
+        IMAGES.pack(samples_of([(1, 1)]), 2**27 + 1)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "text"),
+    [
+        ("targets", (), r"EvenPacking\(targets=\.\.\.\) must name at least one column; got \(\)\."),
+        ("fill", 0.0, r"must be in \(0, 1\]; got 0\.0"),
+        ("rounds", -1, "must be >= 0; got -1"),
+        ("weight", float("nan"), "must be a finite number >= 0; got nan"),
+        ("seed", -1, "must be in"),
+        ("profile", "steep", "must be one of flat, partners, ladder; got 'steep'"),
+    ],
+)
+def test_parameters_out_of_range_are_refused(field: str, value: object, text: str) -> None:
+    with pytest.raises(InvalidParameter, match=text):
+        EvenPacking(**{field: value})  # type: ignore[arg-type]

@@ -1,0 +1,64 @@
+"""Mixtures: shares, honesty at the end of a source, and exact resumption."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import count, islice
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from packing import Drawn, InvalidParameter, Mixture
+
+
+def finite(n: int) -> Callable[[int], Iterable[int]]:
+    """The numbers 0 to n - 1 from any of them on."""
+    return lambda skip: range(skip, n)
+
+
+def endless(skip: int) -> Iterable[int]:
+    return count(skip)
+
+
+def test_shares_are_the_weights() -> None:
+    mixture = Mixture({"a": endless, "b": endless}, {"a": 3, "b": 1})
+    names = [drawn.source for drawn in islice(mixture, 10_000)]
+    assert 7_300 < names.count("a") < 7_700
+    assert Drawn("a", 5, 5) in list(islice(Mixture({"a": endless, "b": endless}, {"a": 3, "b": 1}), 20))
+
+
+@given(lengths=st.lists(st.integers(0, 8), min_size=1, max_size=4), seed=st.integers(0, 9), stop=st.integers(0, 30))
+def test_every_item_comes_once_in_order_and_a_stop_changes_nothing(lengths: list[int], seed: int, stop: int) -> None:
+    sources = {str(k): finite(n) for k, n in enumerate(lengths)}
+    weights = {name: k + 1 for k, name in enumerate(sources)}
+    mixture = Mixture(sources, weights, seed)
+    items = list(mixture)
+    for name, n in zip(sources, lengths, strict=True):
+        assert [drawn.item for drawn in items if drawn.source == name] == list(range(n))
+    assert sorted(mixture.ended) == sorted(sources)
+    first, second = Mixture(sources, weights, seed), Mixture(sources, weights, seed)
+    before = list(islice(first, stop))
+    second.load_state_dict(first.state_dict())
+    assert before + list(second) == items
+
+
+def test_a_source_that_ends_leaves_the_others_in_their_order() -> None:
+    """The draws of the others are the same whatever the items are, until one of them ends."""
+    mixture = Mixture({"a": finite(2), "b": endless, "c": endless}, {"a": 5, "b": 1, "c": 1})
+    names = [drawn.source for drawn in islice(mixture, 2_000)]
+    assert names.count("a") == 2
+    assert mixture.ended == ("a",)
+    assert 900 < names.count("b") < 1_100
+
+
+def test_parameters_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(InvalidParameter, match="got sources a and weights for b"):
+        Mixture({"a": endless}, {"b": 1})
+    with pytest.raises(InvalidParameter, match='the weight of "a" must be in'):
+        Mixture({"a": endless}, {"a": 0})
+    with pytest.raises(InvalidParameter, match=r'the weight of "a" must be an integer; got 0\.5'):
+        Mixture({"a": endless}, {"a": 0.5})  # type: ignore[dict-item]
+    state = Mixture({"a": endless}, {"a": 1}).state_dict()
+    with pytest.raises(InvalidParameter, match="seed 0; this mixture has"):
+        Mixture({"a": endless}, {"a": 1}, seed=1).load_state_dict(state)
