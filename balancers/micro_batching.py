@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from packing.arrays import Int32, Int64, as_int, as_int64, descending_order
-from packing.decreasing import decreasing
-from packing.kernels import best_fit, first_fit
+from packing.decreasing import best_fit_decreasing, decreasing
+from packing.kernels import first_fit
 
 from .auto import Auto
 from .errors import InvalidProblem
@@ -125,7 +125,7 @@ def _within_cap(tokens: Int64, weights: Int64, n_cells: int, cap: int) -> Int32:
 
 def _packed(tokens: Int64, cap: int) -> Int32:
     """Return the cells of best fit decreasing, (n,), as many as it needs; by first fit where the cap is huge."""
-    return decreasing(best_fit if cap <= LARGEST_COUNTED else first_fit, tokens, cap)
+    return best_fit_decreasing(tokens, cap) if cap <= LARGEST_COUNTED else decreasing(first_fit, tokens, cap)
 
 
 def _filled(tokens: Int64, n_cells: int, cap: int) -> Int32 | None:

@@ -60,9 +60,10 @@ def as_int64(
         _refuse_odd_objects(name, array, error, remedy, columns)
     if array.dtype.kind not in "iuO":
         raise error(f"{name} must be integers; got dtype {array.dtype}. {remedy}")
-    for bad, limit in ((array < least, f">= {least}"), (array > most, f"<= {most}")):
-        if bad.any():
-            raise error(f"{name} must be {limit}; {_place(name, array, bad, columns)}. {remedy}")
+    if array.size and not (least <= array.min() and array.max() <= most):
+        low = bool(array.min() < least)
+        bad, limit = (array < least, f">= {least}") if low else (array > most, f"<= {most}")
+        raise error(f"{name} must be {limit}; {_place(name, array, bad, columns)}. {remedy}")
     result = np.array(array, dtype=np.int64, order="C")
     _check_sums(name, result, error, remedy)
     return read_only(result)

@@ -69,35 +69,36 @@ class Packer(Algorithm, ABC):
         return self._packing(samples, limits, parts, call)
 
     def _packing(self, samples: Samples, limits: Limits, parts: Cut, call: int) -> Packing:
-        from .kernels import by_group, offsets_of
+        from .kernels import members_of, offsets_of
 
         n_alone = int(parts.alone.sum())
         together = ~parts.alone if n_alone else slice(None)
         soft = soft_amounts(samples, parts, self.targets)
         pieces = Pieces(parts.sizes[together], parts.caps, soft[together], call)
         pieces.sizes.flags.writeable = pieces.caps.flags.writeable = pieces.soft.flags.writeable = False
-        grouped = self._checked(np.asarray(self.group(pieces)), pieces)
-        n_grouped = int(grouped.max(initial=-1)) + 1
-        pack_of = grouped
+        grouped, offsets = self._checked(np.asarray(self.group(pieces)), pieces)
+        pack_of, slots = grouped, self.slots(pieces, grouped, len(offsets) - 1)
         if n_alone:
-            pack_of = np.empty(len(parts.sample), dtype=np.int32)
+            pack_of = np.empty(len(parts.sizes), dtype=np.int32)
             pack_of[parts.alone] = np.arange(n_alone, dtype=np.int32)
             pack_of[together] = grouped + np.int32(n_alone)
-        slots = np.concatenate([parts.sizes[parts.alone, 0], self.slots(pieces, grouped, n_grouped)])
-        offsets = offsets_of(pack_of, n_alone + n_grouped)
+            slots = np.concatenate([parts.sizes[parts.alone, 0], slots])
+            offsets = offsets_of(pack_of, len(slots))
+        members = members_of(pack_of, offsets)
         return Packing(
             samples,
             limits,
             offsets,
-            by_group(parts.sample, pack_of, offsets),
-            None if parts.start is None else by_group(parts.start, pack_of, offsets),
-            None if parts.stop is None else by_group(parts.stop, pack_of, offsets),
+            members if parts.kept is None else parts.kept[members],
+            None if parts.start is None else parts.start[members],
+            None if parts.stop is None else parts.stop[members],
             slots,
             parts.left_over,
         )
 
-    def _checked(self, pack_of: NDArray[np.integer], pieces: Pieces) -> Int32:
-        """Return a packer's answer as int32; `InvalidGroups` if it breaks the contract."""
+    def _checked(self, pack_of: NDArray[np.integer], pieces: Pieces) -> tuple[Int32, Int64]:
+        """Return a packer's answer as int32, and where each pack begins in it; `InvalidGroups` if it breaks the
+        contract."""
         from .kernels import offsets_of, sums_by_group
 
         n = len(pieces.sizes)
@@ -109,7 +110,8 @@ class Packer(Algorithm, ABC):
         if least < 0 or most >= n:
             raise InvalidGroups(f"{self!r} must number packs 0, 1, 2, ...; got {least} to {most}.")
         checked = pack_of.astype(np.int32, copy=False)
-        counts = np.diff(offsets_of(checked, most + 1))
+        offsets = offsets_of(checked, most + 1)
+        counts = np.diff(offsets)
         if not counts.all():
             raise InvalidGroups(f"{self!r} left pack {int(np.argmin(counts))} of {most + 1} empty.")
         used = sums_by_group(pieces.sizes, checked, most + 1)
@@ -118,4 +120,4 @@ class Packer(Algorithm, ABC):
             raise InvalidGroups(
                 f"{self!r} put {used[p, k]} into pack {p}; limit {k} of {len(pieces.caps)} is {pieces.caps[k]}."
             )
-        return checked
+        return checked, offsets

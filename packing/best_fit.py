@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from .arrays import Int32
 from .base import Packer
-from .decreasing import decreasing
+from .decreasing import best_fit_decreasing
 from .first_fit import only_tokens
 from .kernels import best_fit
 from .policies import Pieces
@@ -42,7 +42,7 @@ class BestFitDecreasing(Packer):
         return best_fit_refusal(limits)
 
     def group(self, pieces: Pieces) -> Int32:
-        return decreasing(best_fit, pieces.sizes[:, 0], int(pieces.caps[0]))
+        return best_fit_decreasing(pieces.sizes[:, 0], int(pieces.caps[0]))
 
 
 def best_fit_refusal(limits: Limits) -> str | None:

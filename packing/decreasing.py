@@ -7,9 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from .arrays import Int32, Int64, descending_order
-from .kernels import falling_by_counting, in_input_order
+from .kernels import best_fit, falling_by_counting, in_input_order
+from .runs import best_fit_in_runs, counts_by_size
 
-__all__ = ["decreasing"]
+__all__ = ["best_fit_decreasing", "decreasing"]
 
 LARGEST_COUNTED = 2**20  # sizes up to here are sorted by counting
 
@@ -23,3 +24,11 @@ def decreasing(rule: Callable[[Int32 | Int64, int], Int32], sizes: Int64, capaci
     pack_of = np.empty(len(order), dtype=np.int32)
     pack_of[order] = rule(sizes[order], capacity)
     return pack_of
+
+
+def best_fit_decreasing(sizes: Int64, capacity: int) -> Int32:
+    """Return the packs of best fit over falling sizes, by index, (n,); of equally full packs the last touched."""
+    if capacity > LARGEST_COUNTED:
+        return decreasing(best_fit, sizes, capacity)
+    packs, start = best_fit_in_runs(counts_by_size(sizes, capacity), capacity)
+    return in_input_order(packs, sizes, start)

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from .arrays import Int32, Int64, descending_order
-from .decreasing import decreasing
+from .decreasing import best_fit_decreasing
 from .heaps import sift_down
 from .jit import kernel
-from .kernels import best_fit, best_fit_into
+from .kernels import best_fit_into
 
 __all__ = ["Recipe", "best_recipe", "construct"]
 
@@ -65,7 +65,7 @@ def construct(tokens: Int64, amounts: Int64, capacity: int, fill: float, recipe:
     O(n log n). Ties: lower sample, then lower pack.
     """
     if recipe is None:
-        return decreasing(best_fit, tokens, capacity)
+        return best_fit_decreasing(tokens, capacity)
     longest = descending_order(tokens)
     n_long = int(np.count_nonzero(2 * tokens > capacity))
     total, total_amount = int(tokens.sum()), int(amounts.sum())

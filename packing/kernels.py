@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from .arrays import Int32, Int64
-from .jit import kernel, trailing_zeros
+from .bitset import add, empty_set, remove, smallest_from
+from .jit import kernel
 
 __all__ = [
     "best_fit",
     "best_fit_into",
-    "by_group",
     "falling_by_counting",
     "first_fit",
     "in_input_order",
+    "members_of",
     "next_fit",
     "offsets_of",
     "padded",
@@ -24,32 +25,33 @@ __all__ = [
 @kernel
 def offsets_of(group_of: Int32, n_groups: int) -> Int64:
     """Return where each group begins once its members stand together, (n_groups + 1,). O(n)."""
-    offsets = np.zeros(n_groups + 1, dtype=np.int64)
+    counts = np.zeros(n_groups, dtype=np.int32)  # half the memory to jump about in
     for group in group_of:
-        offsets[group + 1] += 1
+        counts[group] += 1
+    offsets = np.zeros(n_groups + 1, dtype=np.int64)
     for group in range(n_groups):
-        offsets[group + 1] += offsets[group]
+        offsets[group + 1] = offsets[group] + counts[group]
     return offsets
 
 
 @kernel
-def by_group(values: Int64, group_of: Int32, offsets: Int64) -> Int64:
-    """Return ``values`` (n,) with the members of each group together, in the order they had. O(n)."""
-    place = offsets.copy()
-    result = np.empty(len(values), dtype=np.int64)
-    for i in range(len(values)):
+def members_of(group_of: Int32, offsets: Int64) -> Int64:
+    """Return the indices of all members, those of each group together and ascending, (n,). O(n)."""
+    place = offsets.astype(np.int32)
+    members = np.empty(len(group_of), dtype=np.int64)
+    for i in range(len(group_of)):
         group = group_of[i]
-        result[place[group]] = values[i]
+        members[place[group]] = i
         place[group] += 1
-    return result
+    return members
 
 
 @kernel
 def sums_by_group(sizes: Int64, group_of: Int32, n_groups: int) -> Int64:
     """Return the sums of ``sizes`` (n, k) over each group, (n_groups, k). O(n k)."""
     sums = np.zeros((n_groups, sizes.shape[1]), dtype=np.int64)
-    for i in range(len(sizes)):
-        for k in range(sizes.shape[1]):
+    for k in range(sizes.shape[1]):
+        for i in range(len(sizes)):
             sums[group_of[i], k] += sizes[i, k]
     return sums
 
@@ -183,48 +185,28 @@ def best_fit_into(sizes: Int32 | Int64, capacity: int, rooms: Int64, spare: int)
     """As `best_fit`, where packs 0 to len(rooms) - 1 are open already, with these ``rooms`` left.
 
     A piece goes where at least ``spare`` tokens stay free, if it can: else into a pack that it fills closer, else into
-    a new one. Packs of equal room form a stack; a bitset over rooms, with a second one over its words, finds the
-    smallest room that suffices. O(n) for capacities up to 2**18, memory O(n + capacity).
+    a new one. Packs of equal room form a stack; a `bitset` over rooms finds the smallest that suffices. O(n) for
+    capacities up to 2**18, memory O(n + capacity).
     """
     n, n_packs = len(sizes), len(rooms)
     top = np.full(capacity + 1, -1, dtype=np.int32)  # room -> last touched pack with that room
     below = np.empty(n_packs + n, dtype=np.int32)  # pack -> next pack of the same room
-    words = np.zeros((capacity >> 6) + 1, dtype=np.uint64)  # bit per room that some pack has
-    summary = np.zeros((capacity >> 12) + 1, dtype=np.uint64)  # bit per word that is not zero
-    one, full, low = np.uint64(1), ~np.uint64(0), np.uint64(63)
+    words, summary = empty_set(capacity)  # rooms that some pack has
     for pack in range(n_packs - 1, -1, -1):
-        room = rooms[pack]
-        below[pack] = top[room]
-        top[room] = pack
-        words[room >> 6] |= one << (np.uint64(room) & low)
-        summary[room >> 12] |= one << (np.uint64(room >> 6) & low)
+        below[pack] = top[rooms[pack]]
+        top[rooms[pack]] = pack
+        add(words, summary, rooms[pack])
     pack_of = np.empty(n, dtype=np.int32)
     for i in range(n):
         size = int(sizes[i])
-        for left in (spare, 0):
-            wanted = min(size + left, capacity)
-            word = wanted >> 6
-            bits = words[word] & (full << (np.uint64(wanted) & low))
-            if bits == 0 and word + 1 < len(words):
-                word += 1
-                block = word >> 6
-                blocks = summary[block] & (full << (np.uint64(word) & low))
-                while blocks == 0 and block + 1 < len(summary):
-                    block += 1
-                    blocks = summary[block]
-                if blocks != 0:
-                    word = (block << 6) + trailing_zeros(blocks)
-                    bits = words[word]
-            if bits != 0 or left == 0:
-                break
-        if bits != 0:
-            room = (word << 6) + trailing_zeros(bits)
+        room = smallest_from(words, summary, min(size + spare, capacity))
+        if room < 0 and spare > 0:
+            room = smallest_from(words, summary, size)
+        if room >= 0:
             pack = top[room]
             top[room] = below[pack]
             if top[room] < 0:
-                words[word] &= ~(one << (np.uint64(room) & low))
-                if words[word] == 0:
-                    summary[word >> 6] &= ~(one << (np.uint64(word) & low))
+                remove(words, summary, room)
         else:
             room, pack = capacity, n_packs
             n_packs += 1
@@ -232,6 +214,5 @@ def best_fit_into(sizes: Int32 | Int64, capacity: int, rooms: Int64, spare: int)
         room -= size
         below[pack] = top[room]
         top[room] = pack
-        words[room >> 6] |= one << (np.uint64(room) & low)
-        summary[room >> 12] |= one << (np.uint64(room >> 6) & low)
+        add(words, summary, room)
     return pack_of

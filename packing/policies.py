@@ -67,13 +67,18 @@ class Pieces:
 class Cut(NamedTuple):
     """The pieces of samples, in sample order; the arrays are parallel to each other."""
 
-    sample: Int64
+    kept: Int64 | None  # sample of each piece; None: every sample is one piece
     start: Int64 | None  # first token of the piece in its sample, and the one behind its last; None: nothing was cut
     stop: Int64 | None
     sizes: Int64  # (n_pieces, k)
     caps: Int64  # (k,)
     alone: NDArray[np.bool_]  # pieces above a limit, which get a pack of their own
     left_over: LeftOver
+
+    @property
+    def sample(self) -> Int64:
+        """Sample of each piece, (n_pieces,)."""
+        return np.arange(len(self.sizes)) if self.kept is None else self.kept
 
 
 def cut(samples: Samples, limits: Limits) -> Cut:
@@ -84,6 +89,8 @@ def cut(samples: Samples, limits: Limits) -> Cut:
     """
     sizes, caps, names = _sizes(samples, limits)
     empty = samples.tokens == 0
+    if len(samples) and not empty.any() and (sizes.max(axis=0) <= caps).all():  # the common case, at little cost
+        return Cut(None, None, None, sizes, caps, empty, _left_over(empty, samples.tokens, samples.tokens))
     over = (sizes > caps).any(axis=1) & ~empty
     if over.any():
         if limits.oversize is Oversize.ERROR:

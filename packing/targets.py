@@ -29,7 +29,7 @@ def soft_amounts(samples: Samples, parts: Cut, targets: Sequence[str]) -> Int64:
 
     A column belongs to whole samples: what a policy cuts carries nothing but tokens, so its pieces have amount 0.
     """
-    soft = np.empty((len(parts.sample), len(targets)), dtype=np.int64)
+    soft = np.empty((len(parts.sizes), len(targets)), dtype=np.int64)
     for k, name in enumerate(targets):
         if name == TOKENS_SQUARED:
             whole = parts.start is None or parts.stop is None

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packing.arrays import descending_order
-from packing.kernels import by_group, falling_by_counting, in_input_order, offsets_of, sums_by_group
+from packing.kernels import falling_by_counting, in_input_order, members_of, offsets_of, sums_by_group
 
 
 @given(st.lists(st.one_of(st.integers(0, 5), st.integers(0, 2**62 - 1)), max_size=50))
@@ -37,7 +37,7 @@ def test_counting_sort_and_back(values: list[int]) -> None:
 def test_members_of_a_group_come_together_in_order(groups: list[int]) -> None:
     group_of = np.array(groups, dtype=np.int32)
     offsets = offsets_of(group_of, 10)
-    members = by_group(np.arange(len(groups)), group_of, offsets)
+    members = members_of(group_of, offsets)
     sums = sums_by_group(np.arange(2 * len(groups)).reshape(-1, 2), group_of, 10)
     for group in range(10):
         expected = [i for i, g in enumerate(groups) if g == group]
