@@ -217,6 +217,11 @@ def _image_us(rng: np.random.Generator, n: int) -> Int64:
     return 60_000 + 280 * _image_tokens(rng, n)
 
 
-CONSTRAINED = {"tokens capped": _capped, "groups together": _grouped, "slow ranks": _slow, "stages": _staged}
+CONSTRAINED = {
+    "step, tokens capped": _capped,
+    "step, groups together": _grouped,
+    "step, slow ranks": _slow,
+    "micro-steps, stages": _staged,
+}
 LOADS = {"lognormal": _lognormal, "image tokens": _image_tokens}
 COUNTS = (Counts.EQUAL, Counts.FREE)

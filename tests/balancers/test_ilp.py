@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import threading
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -127,6 +131,28 @@ def test_large_problems_end_in_time_and_never_worse(limit: float) -> None:
     problem = Problem(np.random.default_rng(0).integers(1, 10**6, 2000), 64)
     plan = ILP(LPT(), limit=limit).plan(problem)
     assert (plan.cost, plan.status) == (LPT().plan(problem).cost, Status.FALLBACK)  # too many variables for the limit
+
+
+def test_the_solver_takes_one_thread_and_leaves_the_environment_alone() -> None:
+    """Eight ranks of a node that each plan must not start eight times as many threads as there are cores."""
+    tasks, most, done = Path("/proc/self/task"), 0, threading.Event()
+    if not tasks.exists():
+        pytest.skip("counts threads in /proc")
+
+    def watch() -> None:
+        nonlocal most
+        while not done.wait(0.002):
+            most = max(most, len(list(tasks.iterdir())))
+
+    watcher, environment = threading.Thread(target=watch), dict(os.environ)
+    before = len(list(tasks.iterdir()))
+    watcher.start()
+    plan = ILP(RoundRobin(), limit=0.2).plan(Problem(np.random.default_rng(1).integers(1, 10**6, 40), 8))
+    done.set()
+    watcher.join()
+    assert plan.status is not Status.HEURISTIC
+    assert most <= before + 2  # the watcher, and the thread that CP-SAT solves in
+    assert dict(os.environ) == environment
 
 
 def test_what_is_refused_says_why() -> None:
