@@ -16,7 +16,7 @@ from .lpt import LPT
 from .minimum_bin_slack import MinimumBinSlack
 from .multifit import Multifit
 from .peel import Peel
-from .plan import Assignment
+from .plan import Plan
 from .portfolio import Portfolio
 from .problem import Problem
 from .prove import Prove
@@ -48,10 +48,9 @@ class Auto(Balancer):
 
     takes_constraints = takes_slowdown = True
 
-    def assign(self, problem: Problem) -> Assignment:
-        problem = _simplified(problem)
-        plan = suited(problem).plan(problem)
-        return Assignment(plan.cell, plan.lower_bound, plan.status)
+    def assign(self, problem: Problem) -> Plan:
+        simplified = _simplified(problem)
+        return suited(simplified).plan(simplified)
 
 
 def _simplified(problem: Problem) -> Problem:

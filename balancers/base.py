@@ -35,8 +35,11 @@ class Balancer(Algorithm, ABC):
     scale_free: ClassVar[bool] = False  # multiplying all loads by an integer leaves the cells as they are
 
     @abstractmethod
-    def assign(self, problem: Problem) -> Assignment:
-        """Return the cell of every pack; a cell takes ``fewest_per_cell`` to ``most_per_cell`` of the problem."""
+    def assign(self, problem: Problem) -> Assignment | Plan:
+        """Return the cell of every pack; a cell takes ``fewest_per_cell`` to ``most_per_cell`` of the problem.
+
+        A wrapper may return a plan of ``problem`` itself: it is verified already.
+        """
 
     def refusal(self, problem: Problem) -> str | None:
         """Return why this balancer cannot serve ``problem``, or None if it can. Cheap: nothing is planned here."""
@@ -62,6 +65,10 @@ class Balancer(Algorithm, ABC):
         if reason is not None:
             raise CannotServe(f"{self!r} cannot serve {problem.grid!r}: {reason}.")
         answer: object = self.assign(asked)
+        if isinstance(answer, Plan) and answer.problem is problem:
+            return answer.named(repr(self))
+        if isinstance(answer, Plan):
+            answer = Assignment(answer.cell, answer.lower_bound, answer.status)
         if not isinstance(answer, Assignment):
             raise InvalidPlan(f"{self!r}.assign must return Assignment(cell); got {type(answer).__name__}.")
         cell = answer.cell

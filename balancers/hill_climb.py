@@ -39,10 +39,10 @@ class HillClimb(Balancer):
     def refusal(self, problem: Problem) -> str | None:
         return super().refusal(problem) or self.inner.refusal(problem)
 
-    def assign(self, problem: Problem) -> Assignment:
+    def assign(self, problem: Problem) -> Assignment | Plan:
         plan = self.inner.plan(problem)
         if plan.cost <= plan.lower_bound:
-            return Assignment(plan.cell, plan.lower_bound)
+            return plan
         better = Plan(problem, climb(problem, plan.cell))
         return Assignment(min(plan, better, key=lambda each: each.key).cell, plan.lower_bound)
 

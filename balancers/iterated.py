@@ -13,7 +13,7 @@ from .grid import Barrier
 from .groups import LARGEST_GROUP
 from .local_search import iterate
 from .lpt import LPT
-from .plan import Assignment
+from .plan import Assignment, Plan
 from .problem import Problem
 from .refine import STEPS_PER_PACK, Refine, target_of
 
@@ -44,10 +44,10 @@ class Iterated(Balancer):
     def refusal(self, problem: Problem) -> str | None:
         return super().refusal(problem) or self.inner.refusal(problem)
 
-    def assign(self, problem: Problem) -> Assignment:
+    def assign(self, problem: Problem) -> Assignment | Plan:
         plan = self.inner.plan(problem)
         if plan.cost <= plan.lower_bound:
-            return Assignment(plan.cell, plan.lower_bound)
+            return plan
         target, budget = target_of(problem, plan.lower_bound), STEPS_PER_PACK * problem.n_packs
         loads, order, bins = problem.total, problem.heaviest_first, bins_of(problem)
         bin_of = iterate(loads, order, plan.rank, *bins, target, budget, LARGEST_GROUP, self.kicks, self.seed)

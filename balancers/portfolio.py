@@ -38,7 +38,7 @@ class Portfolio(Balancer):
             return None
         return "all of it refuse: " + "; ".join(f"{balancer!r}: {reason}" for balancer, reason in reasons)
 
-    def assign(self, problem: Problem) -> Assignment:
+    def assign(self, problem: Problem) -> Assignment | Plan:
         best: Plan | None = None
         failure: NoPlanFound | None = None
         proven = 0
@@ -56,4 +56,4 @@ class Portfolio(Balancer):
                     break
         if best is None:
             raise failure or AssertionError("refused above")
-        return Assignment(best.cell, proven, best.status)
+        return best if best.lower_bound == proven else Assignment(best.cell, proven, best.status)

@@ -39,10 +39,10 @@ class Refine(Balancer):
     def refusal(self, problem: Problem) -> str | None:
         return super().refusal(problem) or self.inner.refusal(problem)
 
-    def assign(self, problem: Problem) -> Assignment:
+    def assign(self, problem: Problem) -> Assignment | Plan:
         plan = self.inner.plan(problem)
         if plan.cost <= plan.lower_bound:
-            return Assignment(plan.cell, plan.lower_bound)
+            return plan
         if problem.grid.barrier is Barrier.STEP:
             return Assignment(cells_of(problem, refined(problem, plan.rank, plan.lower_bound)), plan.lower_bound)
         better = Plan(problem, cells_of(problem, refined(problem, plan.cell)))
@@ -61,5 +61,8 @@ def refined(problem: Problem, bin_of: Int32, limit: int = 0) -> Int32:
 def target_of(problem: Problem, limit: int = 0) -> int:
     """Return the load at which searching on is not worth it: ``limit`` or the bins' lower bound, whichever is larger;
     for many packs one part in `CLOSE_ENOUGH` more, which is no difference where the loads have a common step."""
-    bound = max_of_sums(problem.total[problem.heaviest_first[::-1]], *bins_of(problem))
+    if problem.grid.barrier is Barrier.STEP:
+        bound = problem.lower_bound
+    else:
+        bound = max_of_sums(problem.total[problem.heaviest_first[::-1]], *bins_of(problem))
     return max(limit, bound + (bound // CLOSE_ENOUGH if problem.n_packs > SMALL else 0))

@@ -21,7 +21,7 @@ from . import BALANCERS
 from .base import Balancer
 from .errors import NoPlanFound
 from .grid import Barrier, Counts, Grid
-from .plan import Assignment
+from .plan import Assignment, Plan
 from .problem import Problem
 from .references import allowed, brute_force_cost, naive_cost, step_optimum
 from .replay import CONDITIONS, digests_under
@@ -53,7 +53,7 @@ class CheckFailed(EvenstepError, AssertionError):
 def every_pack_once(balancer: Balancer, problem: Problem) -> None:
     """The answer gives each pack one cell of the grid."""
     answer: object = balancer.assign(problem)
-    assert isinstance(answer, Assignment), f"assign must return Assignment(cell), not {type(answer).__name__}"
+    assert isinstance(answer, Assignment | Plan), f"assign must return Assignment(cell), not {type(answer).__name__}"
     cell = np.asarray(answer.cell)
     assert cell.shape == (problem.n_packs,), f"cells have shape {cell.shape}"
     assert cell.dtype.kind in "iu" or not cell.size, f"cells have dtype {cell.dtype}"
