@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from .even_floor import evenness_floor as evenness_floor
     from .first_fit import FirstFit as FirstFit
     from .first_fit import FirstFitDecreasing as FirstFitDecreasing
+    from .layout import Layout as Layout
+    from .layout import count_supervised as count_supervised
+    from .layout import loss_weights as loss_weights
     from .mixture import Drawn as Drawn
     from .mixture import Mixture as Mixture
     from .mixture import MixtureState as MixtureState
@@ -71,6 +74,7 @@ _OTHERS = {
     "evenness_floor": "packing.even_floor:evenness_floor",
     "fewest_packs": "packing.bounds:fewest_packs",
     **{name: f"packing.buffered:{name}" for name in ("Buffered", "BufferedState")},
+    **{name: f"packing.layout:{name}" for name in ("Layout", "count_supervised", "loss_weights")},
     **{name: f"packing.mixture:{name}" for name in ("Drawn", "Mixture", "MixtureState")},
     **{name: f"packing.policies:{name}" for name in ("LeftOver", "LeftOverRow", "Pieces", "Reason")},
     **{name: f"packing.samples:{name}" for name in ("Limits", "LimitsLike", "Oversize", "Samples", "SamplesLike")},

@@ -9,6 +9,7 @@ import numpy as np
 
 from .arrays import Immutable, Int32, Int64, read_only
 from .errors import InvalidSamples
+from .layout import Layout
 from .policies import LeftOver
 from .samples import Limits, Samples
 
@@ -51,6 +52,25 @@ class Packing(Immutable):
             raise IndexError(f"pack {pack} of {len(self)}")
         pack %= len(self)
         return self.sample[self.offsets[pack] : self.offsets[pack + 1]]
+
+    def layout(self, pack: int, *, padding_segment: bool = True) -> Layout:
+        """Return where every token of one pack stands, as a trainer takes it.
+
+        ``padding_segment``: the padding at the end is the last segment of ``cu_seqlens``, so that these reach the end
+        of the pack; False leaves it out. Pieces without tokens do not exist, so that no segment is empty.
+        """
+        samples = self[pack]
+        pieces = slice(*self.offsets[pack % len(self) :][:2])
+        lengths = self.piece_tokens[pieces]
+        start = np.zeros_like(lengths) if self.start is None else self.start[pieces]
+        return Layout.of(
+            samples if self.arrival is None else self.arrival[samples],
+            start,
+            start + lengths,
+            self.limits.align,
+            int(self.slots[pack]),
+            padding_segment=padding_segment,
+        )
 
     def __repr__(self) -> str:
         return f"Packing({len(self)} packs, fill {self.fill:.4f}, {len(self.left_over)} samples left over)"
