@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from .samples import Oversize as Oversize
     from .samples import Samples as Samples
     from .samples import SamplesLike as SamplesLike
+    from .spans import Spans as Spans
     from .vector import VectorBestFitDecreasing as VectorBestFitDecreasing
     from .vector import VectorDotProduct as VectorDotProduct
     from .vector import VectorFirstFit as VectorFirstFit
@@ -78,6 +79,7 @@ _OTHERS = {
     **{name: f"packing.mixture:{name}" for name in ("Drawn", "Mixture", "MixtureState")},
     **{name: f"packing.policies:{name}" for name in ("LeftOver", "LeftOverRow", "Pieces", "Reason")},
     **{name: f"packing.samples:{name}" for name in ("Limits", "LimitsLike", "Oversize", "Samples", "SamplesLike")},
+    "Spans": "packing.spans:Spans",
     **{
         name: f"packing.errors:{name}"
         for name in (

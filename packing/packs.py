@@ -105,6 +105,19 @@ class Packing(Immutable):
         pack_of[self.sample] = np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.offsets))
         return read_only(pack_of)
 
+    @property
+    def n_cut_samples(self) -> int:
+        """Samples of which a piece is in a pack, but not the whole in one."""
+        return len(np.unique(self.sample[self.piece_tokens < self.samples.tokens[self.sample]]))
+
+    @property
+    def n_cut_spans(self) -> int:
+        """Spans (images) with a cut inside. No policy cuts one; the stream method of `Concatenate` does."""
+        if self.samples.spans is None or self.start is None or self.stop is None:
+            return 0
+        cuts = (self.samples.spans.cut_by(self.samples.tokens, self.sample, at) for at in (self.start, self.stop))
+        return len(np.union1d(*cuts))
+
     def sums(self) -> dict[str, Int64]:
         """Return what each pack holds, (n_packs,) each: "packs" (1), "samples" (its pieces), "tokens", "tokens_squared"
         (the sum of squared piece lengths: attention), and one per column of the samples."""
@@ -117,8 +130,8 @@ class Packing(Immutable):
             "tokens": self.tokens,
             "tokens_squared": self._per_pack(lengths * lengths),
         }
-        for name, amounts in self.samples.columns.items():
-            sums[name] = self._per_pack(amounts[self.sample])
+        for name in self.samples.columns:
+            sums[name] = self._per_pack(self.samples.amounts(name, self.sample, self.start, self.stop))
         return sums
 
     def _per_pack(self, amounts: Int64) -> Int64:
