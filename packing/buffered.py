@@ -61,6 +61,8 @@ class Buffered:
     buffer_size: int
 
     def __init__(self, packer: Packer, limits: LimitsLike, buffer_size: int) -> None:
+        if packer.cuts:
+            raise CannotServe(f"{packer!r} cuts samples wherever a pack ends, and needs no buffer to fill packs.")
         self.packer, self.limits = packer, Limits.of(limits)
         self.buffer_size = as_int("buffer_size", buffer_size, InvalidParameter, least=1)
         self._arrived = self._entered = self._call = 0

@@ -15,7 +15,7 @@ from .errors import CannotCut, InvalidLimits, Oversized
 from .samples import OF_SPANS, Limits, Oversize, Samples
 from .spans import Spans
 
-__all__ = ["Cut", "LeftOver", "LeftOverRow", "Pieces", "Reason", "cut"]
+__all__ = ["Cut", "LeftOver", "LeftOverRow", "Pieces", "Reason", "check_places_known", "cut"]
 
 
 class Reason(Enum):
@@ -129,7 +129,9 @@ def _cut_tokens(
     """Truncate or split the samples marked ``over`` around their spans."""
     from .cuts import cut_around_spans
 
-    _check_places_known(samples, limits, over)
+    check_places_known(
+        samples, limits, over, "Give Samples(spans=...) for images; else use Oversize.DROP or Oversize.ISOLATE."
+    )
     spans = samples.spans or Spans(np.zeros(len(samples) + 1, np.int64), [], [])
     longest = limits.capacity // limits.align * limits.align  # of a piece
     budgets = dict(limits.budgets)
@@ -165,16 +167,15 @@ def _cut_tokens(
     return Cut(sample, start, stop, sizes, caps, np.zeros(len(sample), bool), left_over)
 
 
-def _check_places_known(samples: Samples, limits: Limits, over: NDArray[np.bool_]) -> None:
-    """Raise `CannotCut` for the first sample marked ``over`` that carries something of unknown place."""
+def check_places_known(samples: Samples, limits: Limits, cut_up: NDArray[np.bool_], remedy: str) -> None:
+    """Raise `CannotCut` for the first sample marked ``cut_up`` that carries something of unknown place."""
     for name, amounts in samples.columns.items():
-        bad = over & (amounts > 0)
+        bad = cut_up & (amounts > 0)
         if bad.any() and not (samples.spans and name in OF_SPANS):
             i = int(np.argmax(bad))
-            remedy = "Give Samples(spans=...) or use" if name in OF_SPANS else "Count it in the pieces, or use"
             raise CannotCut(
                 f"sample {i} ({samples.tokens[i]} tokens, limit {limits.capacity}) carries {amounts[i]} {name}, whose "
-                f"place in it is unknown, so it cannot be cut. {remedy} Oversize.DROP or Oversize.ISOLATE."
+                f"place in it is unknown, so it cannot be cut. {remedy}"
             )
 
 

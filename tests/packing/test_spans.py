@@ -83,9 +83,9 @@ def test_budgets_of_images_cut_too() -> None:
 def test_what_has_no_known_place_is_not_cut() -> None:
     spans = Spans.of([[(0, 3)]])
     samples = Samples([9], {"supervised": [4]}, spans)
-    with pytest.raises(CannotCut, match=r"carries 4 supervised, .* Count it in the pieces, or use Oversize.DROP"):
+    with pytest.raises(CannotCut, match="carries 4 supervised, whose place in it is unknown"):
         NextFit().pack(samples, Limits(5, oversize=Oversize.SPLIT))
-    with pytest.raises(CannotCut, match=r"carries 3 image_tokens, .* Give Samples\(spans=...\) or use Oversize.DROP"):
+    with pytest.raises(CannotCut, match=r"carries 3 image_tokens, .* Give Samples\(spans=...\) for images; else use"):
         NextFit().pack(Samples([9], {"image_tokens": [3]}), Limits(5, oversize=Oversize.SPLIT))
     assert len(NextFit().pack(Samples([5], {"supervised": [4]}, spans), Limits(5, oversize=Oversize.SPLIT))) == 1
 
