@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import TypeVar, cast
 
 import numpy as np
-from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky, Unsatisfiable
 
@@ -58,6 +58,7 @@ def on_drawn(
         max_examples=max_examples,
         deadline=None,
         database=None,
+        phases=(Phase.generate, Phase.shrink),  # to explain takes longer than to find
         report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
     )

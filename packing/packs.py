@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 
 import numpy as np
 
@@ -117,6 +118,15 @@ class Packing(Immutable):
             return 0
         cuts = (self.samples.spans.cut_by(self.samples.tokens, self.sample, at) for at in (self.start, self.stop))
         return len(np.union1d(*cuts))
+
+    def digest(self) -> str:
+        """Return a text that is the same for the same packs of the same samples, on every machine."""
+        digest = blake2b(digest_size=16)
+        for array in (self.offsets, self.sample, self.start, self.stop, self.slots, self.left_over.sample):
+            values = np.zeros(0, dtype="<i8") if array is None else array.astype("<i8")
+            digest.update(len(values).to_bytes(8, "little"))
+            digest.update(values.tobytes())
+        return digest.hexdigest()
 
     def sums(self) -> dict[str, Int64]:
         """Return what each pack holds, (n_packs,) each: "packs" (1), "samples" (its pieces), "tokens", "tokens_squared"
