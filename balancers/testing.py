@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 from unittest.mock import patch
 
 import numpy as np
 
-from packing.errors import CannotServe, EvenstepError
+from packing.errors import CannotServe
 from packing.lazy import missing_extra
 
 from . import BALANCERS
@@ -24,11 +25,11 @@ from .grid import Barrier, Counts, Grid
 from .plan import Assignment, Plan
 from .problem import Problem
 from .references import allowed, brute_force_cost, naive_cost, step_optimum
-from .replay import CONDITIONS, digests_under
 
 try:
-    from hypothesis import HealthCheck, assume, given, settings
-    from hypothesis.errors import Flaky, Unsatisfiable
+    from hypothesis import assume
+
+    from packing.checking import CheckFailed, named, on_drawn, random_states, repr_parses, same_in_any_process
 
     from .drawn import FAMILIES, grids, large_problems, problems
 except ModuleNotFoundError as error:
@@ -37,14 +38,6 @@ except ModuleNotFoundError as error:
 __all__ = ["FAMILIES", "CheckFailed", "check_balancer", "checks", "grids", "large_problems", "problems"]
 
 Check: TypeAlias = Callable[[Balancer, Problem], None]
-
-
-class CheckFailed(EvenstepError, AssertionError):
-    """A balancer lacks a property that all must have, or that it claims. Attribute: ``check``, the property's name."""
-
-    def __init__(self, message: str, check: str) -> None:
-        super().__init__(message)
-        self.check = check
 
 
 # Checks: each is a property as a sentence, and raises AssertionError with what was seen.
@@ -99,7 +92,7 @@ def not_below_bound_of_textbooks(balancer: Balancer) -> None:
     for loads, grid in TEXTBOOK:
         problem = Problem(loads, grid)
         if balancer.refusal(problem) is None:
-            _named(not_below_bound, balancer, problem)
+            named(not_below_bound.__name__, balancer, problem, partial(not_below_bound, balancer, problem))
 
 
 TEXTBOOK = [
@@ -118,10 +111,10 @@ def same_again(balancer: Balancer, problem: Problem) -> None:
     """Planning twice gives one plan, and leaves the global random states alone."""
     random.random()  # hypothesis has seeded both with 0, so that a balancer that does it too would go unseen
     np.random.random()
-    before = _random_states()
+    before = random_states()
     first, second = balancer.plan(problem).digest(), balancer.plan(problem).digest()
     assert first == second, "two calls gave two plans"
-    assert _random_states() == before, "a global random state was drawn from or seeded"
+    assert random_states() == before, "a global random state was drawn from or seeded"
 
 
 def input_untouched(balancer: Balancer, problem: Problem) -> None:
@@ -196,14 +189,17 @@ def checks(balancer: Balancer, max_examples: int = 50) -> Iterator[tuple[str, Ca
 
     Made for ``pytest.mark.parametrize``; `check_balancer` runs them all.
     """
-    yield "repr_parses", lambda: _repr_parses(balancer)
+    yield "repr_parses", lambda: repr_parses(BALANCERS, balancer)
     claimed: tuple[Check, ...] = (ties_do_not_matter, relabelling_harmless) * balancer.order_free
     claimed += (scaling_scales,) * balancer.scale_free
     for check in (*OF_ALL, *claimed):
         yield check.__name__, _on_drawn_problems(check, balancer, max_examples, refused=False)
     yield "not_below_bound_of_textbooks", lambda: not_below_bound_of_textbooks(balancer)
     yield "refuses_before_work", _on_drawn_problems(refuses_before_work, balancer, max_examples, refused=True)
-    yield "same_in_any_process", lambda: _same_in_any_process(balancer)
+    yield (
+        "same_in_any_process",
+        lambda: same_in_any_process(balancer, partial(_digest, balancer), large_problems(balancer)),
+    )
 
 
 def check_balancer(balancer: Balancer, max_examples: int = 50) -> None:
@@ -221,90 +217,21 @@ def _on_drawn_problems(check: Check, balancer: Balancer, max_examples: int, *, r
     if not refused:
         drawn = problems(balancer.barriers, constraints=balancer.takes_constraints, slowdown=balancer.takes_slowdown)
 
-    @settings(
-        max_examples=max_examples,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        report_multiple_bugs=False,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(drawn)
     def run(problem: Problem) -> None:
         assume(refused or balancer.refusal(problem) is None)
         try:
-            _named(check, balancer, problem)
+            named(check.__name__, balancer, problem, partial(check, balancer, problem), (NoPlanFound,))
         except NoPlanFound:  # a heuristic may say so, where there are constraints
             assert problem.constraints or problem.grid.counts is not Counts.FREE
             assume(False)
 
-    def run_all() -> None:
-        try:
-            run()
-        except Unsatisfiable:
-            raise CheckFailed(
-                f"{balancer!r} fails {check.__name__}: it refuses every problem.", check.__name__
-            ) from None
-        except Flaky as error:
-            seen = "it failed on a problem, but not on the same problem again"
-            raise CheckFailed(f"{balancer!r} fails {check.__name__}: {seen}.", check.__name__) from error
-
-    return run_all
+    return on_drawn(check.__name__, balancer, run, drawn, max_examples)
 
 
-def _named(check: Check, balancer: Balancer, problem: Problem) -> None:
-    """Run ``check``; what it raises becomes `CheckFailed` with its name and the problem."""
-    try:
-        check(balancer, problem)
-    except NoPlanFound:
-        raise
-    except Exception as error:
-        seen = str(error).split("\n", maxsplit=1)[0]
-        seen = seen if isinstance(error, AssertionError) else f"{type(error).__name__}: {seen}"
-        raise CheckFailed(f"{balancer!r} fails {check.__name__} on {problem!r}: {seen}", check.__name__) from error
-
-
-def _repr_parses(balancer: Balancer) -> None:
-    try:
-        parsed: object = BALANCERS.parse(repr(balancer), known=_classes(balancer))
-    except EvenstepError as error:
-        parsed = error
-    if parsed != balancer or hash(parsed) != hash(balancer):
-        raise CheckFailed(
-            f"{balancer!r} fails repr_parses: its text gives {parsed!r}. Make it a frozen dataclass of plain values.",
-            "repr_parses",
-        )
-
-
-def _classes(algorithm: Balancer) -> set[type[Balancer]]:
-    """Return the class of a balancer and of every balancer inside it."""
-    values = [getattr(algorithm, field.name) for field in fields(algorithm)]
-    values += [each for value in values if isinstance(value, tuple) for each in value]
-    inner = [_classes(value) for value in values if isinstance(value, Balancer)]
-    return {type(algorithm)}.union(*inner)
-
-
-def _same_in_any_process(balancer: Balancer) -> None:
-    cases = large_problems(balancer)
-    here = [balancer.plan(problem).digest() for problem in cases.values()]
-    for condition, there in zip(CONDITIONS, digests_under(CONDITIONS, balancer, [*cases.values()]), strict=True):
-        if there == here:
-            continue
-        where, seen = "", f"{there}"
-        if not isinstance(there, str):
-            where = f" on {[*cases][[a == b for a, b in zip(here, there, strict=True)].index(False)]}"
-            seen = "another plan than in this process"
-        raise CheckFailed(
-            f"{balancer!r} fails same_in_any_process{where}: in a process with {condition.name}, {seen}.",
-            "same_in_any_process",
-        )
+def _digest(balancer: Balancer, problem: Problem) -> str:
+    return balancer.plan(problem).digest()
 
 
 def _same_cost(balancer: Balancer, problem: Problem, other: Problem) -> None:
     first, second = balancer.plan(problem).cost, balancer.plan(other).cost
     assert first == second, f"cost {first} became {second} on {other!r}"
-
-
-def _random_states() -> list[object]:
-    name, keys, *rest = np.random.get_state()
-    return [random.getstate(), name, bytes(keys), rest]  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ __all__ = ["Packer"]
 @dataclass(frozen=True)
 class Packer(Algorithm, ABC):
     """Decides which samples meet in a pack. Subclasses are frozen dataclasses of plain parameters."""
+
+    cuts: ClassVar[bool] = False  # whether it cuts samples that would fit in a pack
 
     @abstractmethod
     def group(self, pieces: Pieces) -> Int32:
@@ -45,6 +47,11 @@ class Packer(Algorithm, ABC):
         """Return why `pack` would refuse these samples and limits, or None."""
         return missing_target(samples, self.targets) or self.refusal(samples, limits)
 
+    def cut(self, samples: Samples, limits: Limits) -> Cut:
+        """Return the pieces to pack: samples, and what the policies make of them. Only a packer that ``cuts`` has
+        another answer."""
+        return cut(samples, limits)
+
     def slots(self, pieces: Pieces, pack_of: Int32, n_packs: int) -> Int64:
         """Return the tokens paid for each pack, (n_packs,): its capacity."""
         return np.full(n_packs, pieces.caps[0], dtype=np.int64)
@@ -65,7 +72,7 @@ class Packer(Algorithm, ABC):
         reason = self.reason_against(samples, limits)
         if reason is not None:
             raise CannotServe(f"{self!r} cannot serve {limits!r}: {reason}")
-        parts = cut(samples, limits)
+        parts = self.cut(samples, limits)
         return self._packing(samples, limits, parts, call)
 
     def _packing(self, samples: Samples, limits: Limits, parts: Cut, call: int) -> Packing:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .arrays import Int64, as_int
 from .base import Packer
-from .errors import CannotServe, InvalidParameter, InvalidSamples
+from .errors import CannotCut, CannotServe, InvalidParameter, InvalidSamples
 from .packs import Packing
 from .policies import LeftOver, cut
 from .samples import Limits, LimitsLike, Samples, SamplesLike
@@ -60,6 +61,8 @@ class Buffered:
     buffer_size: int
 
     def __init__(self, packer: Packer, limits: LimitsLike, buffer_size: int) -> None:
+        if packer.cuts:
+            raise CannotServe(f"{packer!r} cuts samples wherever a pack ends, and needs no buffer to fill packs.")
         self.packer, self.limits = packer, Limits.of(limits)
         self.buffer_size = as_int("buffer_size", buffer_size, InvalidParameter, least=1)
         self._arrived = self._entered = self._call = 0
@@ -142,6 +145,8 @@ class Buffered:
         whole = samples.tokens[parts.sample]
         start = np.zeros_like(whole) if parts.start is None else parts.start
         stop = whole if parts.stop is None else parts.stop
+        if samples.spans is not None:
+            _refuse_cut_images(samples, parts.sample, stop - start < whole)
         pieces = {
             "entered": self._entered + np.arange(len(whole)),
             "arrival": self._arrived + parts.sample,
@@ -149,7 +154,7 @@ class Buffered:
             "stop": stop,
             "whole": whole,
             "tokens": stop - start,
-            **{name: amounts[parts.sample] for name, amounts in samples.columns.items()},
+            **{name: samples.amounts(name, parts.sample, parts.start, parts.stop) for name in samples.columns},
         }
         return pieces, parts.left_over
 
@@ -202,4 +207,15 @@ class Buffered:
             np.concatenate([np.zeros(0, np.int64), *(each.slots for each in emitted)]),
             LeftOver(sample[n:], left_over.tokens, left_over.reason),
             arrival,
+        )
+
+
+def _refuse_cut_images(samples: Samples, sample: Int64, is_cut: NDArray[np.bool_]) -> None:
+    """Raise `CannotCut` for the first of the pieces of ``sample`` that ``is_cut`` from one with images."""
+    bad = is_cut & (samples.columns["images"][sample] > 0)
+    if bad.any():
+        i = int(sample[np.argmax(bad)])
+        raise CannotCut(
+            f"sample {i} ({samples.tokens[i]} tokens, {samples.columns['images'][i]} images) would be cut, and a "
+            "stream does not keep the places of images. Use Oversize.DROP or Oversize.ISOLATE."
         )

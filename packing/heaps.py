@@ -27,3 +27,16 @@ def sift_down(heap: Int64, size: int) -> None:
         heap[place] = heap[child]
         place = child
     heap[place] = moved
+
+
+@kernel
+def sift_up(heap: Int64, place: int) -> None:
+    """Restore the order of ``heap[: place + 1]`` after an entry was put at ``place``. O(log place)."""
+    moved = heap[place]
+    while place > 0:
+        above = (place - 1) // 2
+        if heap[above] <= moved:
+            break
+        heap[place] = heap[above]
+        place = above
+    heap[place] = moved

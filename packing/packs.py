@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 
 import numpy as np
 
 from .arrays import Immutable, Int32, Int64, read_only
 from .errors import InvalidSamples
+from .layout import Layout
 from .policies import LeftOver
 from .samples import Limits, Samples
 
@@ -52,6 +54,25 @@ class Packing(Immutable):
         pack %= len(self)
         return self.sample[self.offsets[pack] : self.offsets[pack + 1]]
 
+    def layout(self, pack: int, *, padding_segment: bool = True) -> Layout:
+        """Return where every token of one pack stands, as a trainer takes it.
+
+        ``padding_segment``: the padding at the end is the last segment of ``cu_seqlens``, so that these reach the end
+        of the pack; False leaves it out. Pieces without tokens do not exist, so that no segment is empty.
+        """
+        samples = self[pack]
+        pieces = slice(*self.offsets[pack % len(self) :][:2])
+        lengths = self.piece_tokens[pieces]
+        start = np.zeros_like(lengths) if self.start is None else self.start[pieces]
+        return Layout.of(
+            samples if self.arrival is None else self.arrival[samples],
+            start,
+            start + lengths,
+            self.limits.align,
+            int(self.slots[pack]),
+            padding_segment=padding_segment,
+        )
+
     def __repr__(self) -> str:
         return f"Packing({len(self)} packs, fill {self.fill:.4f}, {len(self.left_over)} samples left over)"
 
@@ -85,6 +106,28 @@ class Packing(Immutable):
         pack_of[self.sample] = np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.offsets))
         return read_only(pack_of)
 
+    @property
+    def n_cut_samples(self) -> int:
+        """Samples of which a piece is in a pack, but not the whole in one."""
+        return len(np.unique(self.sample[self.piece_tokens < self.samples.tokens[self.sample]]))
+
+    @property
+    def n_cut_spans(self) -> int:
+        """Spans (images) with a cut inside. No policy cuts one; the stream method of `Concatenate` does."""
+        if self.samples.spans is None or self.start is None or self.stop is None:
+            return 0
+        cuts = (self.samples.spans.cut_by(self.samples.tokens, self.sample, at) for at in (self.start, self.stop))
+        return len(np.union1d(*cuts))
+
+    def digest(self) -> str:
+        """Return a text that is the same for the same packs of the same samples, on every machine."""
+        digest = blake2b(digest_size=16)
+        for array in (self.offsets, self.sample, self.start, self.stop, self.slots, self.left_over.sample):
+            values = np.zeros(0, dtype="<i8") if array is None else array.astype("<i8")
+            digest.update(len(values).to_bytes(8, "little"))
+            digest.update(values.tobytes())
+        return digest.hexdigest()
+
     def sums(self) -> dict[str, Int64]:
         """Return what each pack holds, (n_packs,) each: "packs" (1), "samples" (its pieces), "tokens", "tokens_squared"
         (the sum of squared piece lengths: attention), and one per column of the samples."""
@@ -97,8 +140,8 @@ class Packing(Immutable):
             "tokens": self.tokens,
             "tokens_squared": self._per_pack(lengths * lengths),
         }
-        for name, amounts in self.samples.columns.items():
-            sums[name] = self._per_pack(amounts[self.sample])
+        for name in self.samples.columns:
+            sums[name] = self._per_pack(self.samples.amounts(name, self.sample, self.start, self.stop))
         return sums
 
     def _per_pack(self, amounts: Int64) -> Int64:

@@ -10,11 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Immutable, Int64
+from .arrays import SUM_LIMIT, Immutable, Int64
 from .errors import CannotCut, InvalidLimits, Oversized
-from .samples import Limits, Oversize, Samples
+from .samples import OF_SPANS, Limits, Oversize, Samples
+from .spans import Spans
 
-__all__ = ["Cut", "LeftOver", "LeftOverRow", "Pieces", "Reason", "cut"]
+__all__ = ["Cut", "LeftOver", "LeftOverRow", "Pieces", "Reason", "check_places_known", "cut"]
 
 
 class Reason(Enum):
@@ -22,7 +23,8 @@ class Reason(Enum):
 
     EMPTY = 0  # the sample has no tokens
     DROPPED = 1  # it fits in no pack, and ``Oversize.DROP`` was asked for
-    TRUNCATED = 2  # its tokens behind the capacity, under ``Oversize.TRUNCATE``
+    TRUNCATED = 2  # its tokens behind what fits, under ``Oversize.TRUNCATE``
+    UNCUTTABLE = 3  # a span of it fits in no pack, so that it cannot be cut as ``TRUNCATE`` and ``SPLIT`` ask
 
 
 class LeftOverRow(NamedTuple):
@@ -131,35 +133,57 @@ def _sizes(samples: Samples, limits: Limits) -> tuple[Int64, Int64, list[str]]:
 def _cut_tokens(
     samples: Samples, limits: Limits, caps: Int64, over: NDArray[np.bool_], empty: NDArray[np.bool_]
 ) -> Cut:
-    """Truncate or split the samples marked ``over``; only samples without other amounts can be cut."""
+    """Truncate or split the samples marked ``over`` around their spans."""
+    from .cuts import cut_around_spans
+
+    check_places_known(
+        samples, limits, over, "Give Samples(spans=...) for images; else use Oversize.DROP or Oversize.ISOLATE."
+    )
+    spans = samples.spans or Spans(np.zeros(len(samples) + 1, np.int64), [], [])
+    longest = limits.capacity // limits.align * limits.align  # of a piece
+    budgets = dict(limits.budgets)
+    most_in_spans, most_spans = (budgets.get(name, SUM_LIMIT) for name in OF_SPANS)
+    stuck = np.zeros(len(samples), dtype=np.bool_)
+    stuck[spans.owner[spans.stop - spans.start > (min(longest, most_in_spans) if most_spans else 0)]] = True
+    stuck &= over
+    to_cut, first_only = np.flatnonzero(over & ~stuck), limits.oversize is Oversize.TRUNCATE
+    cuts = cut_around_spans(
+        to_cut,
+        samples.tokens,
+        spans.offsets,
+        spans.start,
+        spans.stop,
+        longest,
+        most_in_spans,
+        most_spans,
+        first_only,
+    )
+    whole = np.flatnonzero(~over & ~empty)
+    both = zip((whole, np.zeros_like(whole), samples.tokens[whole]), cuts, strict=True)
+    sample, start, stop = (np.concatenate(pair) for pair in both)
+    order = np.argsort(sample, kind="stable")
+    sample, start, stop = sample[order], start[order], stop[order]
+    sizes = np.ones((len(sample), len(caps)), dtype=np.int64)  # the last column may count samples
+    sizes[:, 0] = -(-(stop - start) // limits.align) * limits.align
+    for k, (name, _) in enumerate(limits.budgets, start=1):
+        sizes[:, k] = samples.amounts(name, sample, start, stop)
+    lost = samples.tokens.copy()
+    np.subtract.at(lost, sample, stop - start)
+    reason = np.select([empty, stuck], [Reason.EMPTY.value, Reason.UNCUTTABLE.value], Reason.TRUNCATED.value)
+    left_over = _left_over(empty | (lost > 0), lost, reason)
+    return Cut(sample, start, stop, sizes, caps, np.zeros(len(sample), bool), left_over)
+
+
+def check_places_known(samples: Samples, limits: Limits, cut_up: NDArray[np.bool_], remedy: str) -> None:
+    """Raise `CannotCut` for the first sample marked ``cut_up`` that carries something of unknown place."""
     for name, amounts in samples.columns.items():
-        bad = over & (amounts > 0)
-        if bad.any():
+        bad = cut_up & (amounts > 0)
+        if bad.any() and not (samples.spans and name in OF_SPANS):
             i = int(np.argmax(bad))
             raise CannotCut(
                 f"sample {i} ({samples.tokens[i]} tokens, limit {limits.capacity}) carries {amounts[i]} {name}, whose "
-                f"place in it is unknown, so it cannot be cut. Use Oversize.DROP or Oversize.ISOLATE."
+                f"place in it is unknown, so it cannot be cut. {remedy}"
             )
-    longest = limits.capacity // limits.align * limits.align  # of a piece
-    n_pieces = np.where(over, -(-samples.tokens // longest), 1)
-    if limits.oversize is Oversize.TRUNCATE:
-        n_pieces[over] = 1
-    n_pieces[empty] = 0
-    sample = np.repeat(np.arange(len(samples)), n_pieces)
-    first = np.cumsum(n_pieces) - n_pieces
-    start = (np.arange(len(sample)) - first[sample]) * longest
-    stop = np.where(over[sample], np.minimum(start + longest, samples.tokens[sample]), samples.tokens[sample])
-    sizes = np.zeros((len(sample), len(caps)), dtype=np.int64)
-    sizes[:, 0] = -(-(stop - start) // limits.align) * limits.align
-    for k, (name, _) in enumerate(limits.budgets, start=1):
-        sizes[:, k] = samples.columns[name][sample]
-    if limits.max_samples is not None:
-        sizes[:, -1] = 1
-    lost = samples.tokens.copy()
-    np.subtract.at(lost, sample, stop - start)
-    reason = np.where(empty, Reason.EMPTY.value, Reason.TRUNCATED.value)
-    left_over = _left_over(empty | (lost > 0), lost, reason)
-    return Cut(sample, start, stop, sizes, caps, np.zeros(len(sample), bool), left_over)
 
 
 def _left_over(gone: NDArray[np.bool_], lost: Int64, reason: Int64) -> LeftOver:

@@ -35,6 +35,9 @@ class Portfolio(Packer):
         super().__post_init__()
         if not self.packers:
             raise InvalidParameter("Portfolio(packers=...) must name at least one packer; got ().")
+        for packer in self.packers:
+            if packer.cuts:
+                raise InvalidParameter(f"Portfolio(packers=...) packs whole samples; {packer!r} cuts them.")
 
     @property
     def targets(self) -> tuple[str, ...]:

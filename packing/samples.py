@@ -11,23 +11,30 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .arrays import Int64, as_int, as_int64
+from .arrays import Int64, as_int, as_int64, read_only
 from .errors import InvalidLimits, InvalidSamples
+from .spans import Spans
 
 __all__ = ["Limits", "LimitsLike", "Oversize", "Samples", "SamplesLike"]
 
 
 LARGEST_CAPACITY = 2**31 - 1  # places inside a pack are int32, as attention kernels take them
+OF_SPANS = ("image_tokens", "images")  # columns that follow from spans
 RESERVED = ("tokens", "packs", "samples", "tokens_squared")  # what `Packing.sums` counts itself
 
 
 class Oversize(Enum):
-    """What happens to a sample that fits in no pack. Whatever is lost is listed in `Packing.left_over`."""
+    """What happens to a sample that fits in no pack. Whatever is lost is listed in `Packing.left_over`.
+
+    No cut goes through a span: a piece ends in front of the first one that does not fit into it, by tokens or by a
+    budget of images, and has all the images that lie in it. A sample with a span that fits in no pack is left out
+    whole. What a sample carries in other columns has no known place: such a sample is not cut (`CannotCut`).
+    """
 
     ERROR = "error"  # raise `Oversized`, naming the first such sample
     DROP = "drop"  # leave the sample out
-    TRUNCATE = "truncate"  # keep its first ``capacity`` tokens
-    SPLIT = "split"  # cut it into pieces of ``capacity`` tokens
+    TRUNCATE = "truncate"  # keep as much of its beginning as fits
+    SPLIT = "split"  # cut it into pieces, each as long as fits
     ISOLATE = "isolate"  # give it a pack of its own, larger than the others
 
 
@@ -37,12 +44,17 @@ class Samples:
 
     ``tokens``: (n_samples,) all tokens of each sample, >= 0.
     ``columns``: further amounts per sample by name, (n_samples,) each, >= 0: "image_tokens", "images", "supervised".
+    ``spans``: where the images are, so that samples can be cut around them; the columns "image_tokens" and "images"
+    follow from them.
     """
 
     tokens: Int64
     columns: Mapping[str, Int64] = field(default_factory=dict)
+    spans: Spans | None = None
 
-    def __init__(self, tokens: ArrayLike, columns: Mapping[str, ArrayLike] | None = None) -> None:
+    def __init__(
+        self, tokens: ArrayLike, columns: Mapping[str, ArrayLike] | None = None, spans: Spans | None = None
+    ) -> None:
         remedy = "Lengths are counts: whole numbers >= 0 whose sum is below 2**62."
         checked = as_int64("tokens", tokens, InvalidSamples, remedy=remedy)
         named: dict[str, Int64] = {}
@@ -53,18 +65,30 @@ class Samples:
             if len(named[name]) != len(checked):
                 raise InvalidSamples(f"{name} must have one value per sample; {len(named[name])} for {len(checked)}.")
         _check_image_tokens(checked, named)
+        if spans is not None:
+            _add_columns_of(spans, checked, named)
         object.__setattr__(self, "tokens", checked)
         object.__setattr__(self, "columns", MappingProxyType(named))
+        object.__setattr__(self, "spans", spans)
 
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def __reduce__(self) -> tuple[type[Samples], tuple[Int64, dict[str, Int64]]]:
-        return Samples, (self.tokens, dict(self.columns))
+    def __reduce__(self) -> tuple[type[Samples], tuple[Int64, dict[str, Int64], Spans | None]]:
+        return Samples, (self.tokens, dict(self.columns), self.spans)
 
     def __repr__(self) -> str:
         names = "".join(f", {name}" for name in self.columns)
         return f"Samples({len(self)} samples, {int(self.tokens.sum())} tokens{names})"
+
+    def amounts(self, name: str, sample: Int64, start: Int64 | None, stop: Int64 | None) -> Int64:
+        """Return a column of pieces, tokens ``start : stop`` of ``sample``, (n_pieces,); None: whole samples.
+
+        What is not in spans belongs to whole samples: pieces that were cut off carry none of it.
+        """
+        if self.spans is None or start is None or stop is None or name not in OF_SPANS:
+            return self.columns[name][sample]
+        return self.spans.inside(self.tokens, sample, start, stop)[name]
 
     @classmethod
     def of(cls, samples: SamplesLike) -> Samples:
@@ -73,6 +97,28 @@ class Samples:
 
 
 SamplesLike: TypeAlias = Samples | ArrayLike
+
+
+def _add_columns_of(spans: Spans, tokens: Int64, columns: dict[str, Int64]) -> None:
+    """Put into ``columns`` what follows from ``spans``, or refuse what contradicts them."""
+    if spans.n_samples != len(tokens):
+        raise InvalidSamples(f"spans must have one row per sample; {spans.n_samples} for {len(tokens)}.")
+    beyond = spans.stop > tokens[spans.owner]
+    if beyond.any():
+        i = int(np.argmax(beyond))
+        raise InvalidSamples(
+            f"spans must end inside their sample; span {i} ends at {spans.stop[i]}, sample {spans.owner[i]} has "
+            f"{tokens[spans.owner[i]]} tokens. Tokens count text and images."
+        )
+    for name, amounts in spans.columns().items():
+        given = columns.get(name, amounts)
+        if (given != amounts).any():
+            i = int(np.argmax(given != amounts))
+            raise InvalidSamples(
+                f"{name} must be what the spans say; sample {i} has {given[i]}, its spans {amounts[i]}. Leave the "
+                f"column out: it follows from the spans."
+            )
+        columns[name] = read_only(amounts)
 
 
 def _check_image_tokens(tokens: Int64, columns: Mapping[str, Int64]) -> None:

@@ -25,10 +25,7 @@ def missing_target(samples: Samples, targets: Sequence[str]) -> str | None:
 
 
 def soft_amounts(samples: Samples, parts: Cut, targets: Sequence[str]) -> Int64:
-    """Return the amounts of each piece, (n_pieces, n_targets).
-
-    A column belongs to whole samples: what a policy cuts carries nothing but tokens, so its pieces have amount 0.
-    """
+    """Return the amounts of each piece, (n_pieces, n_targets)."""
     soft = np.empty((len(parts.sizes), len(targets)), dtype=np.int64)
     for k, name in enumerate(targets):
         if name == TOKENS_SQUARED:
@@ -36,5 +33,5 @@ def soft_amounts(samples: Samples, parts: Cut, targets: Sequence[str]) -> Int64:
             lengths = samples.tokens[parts.sample] if whole else parts.stop - parts.start  # type: ignore[operator]
             soft[:, k] = lengths * lengths
         else:
-            soft[:, k] = samples.columns[name][parts.sample]
+            soft[:, k] = samples.amounts(name, parts.sample, parts.start, parts.stop)
     return soft

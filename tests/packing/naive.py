@@ -32,6 +32,19 @@ def best_fit(sizes: list[int], order: list[int], capacity: int) -> list[int]:
     return pack_of
 
 
+def worst_fit(sizes: list[int], order: list[int], capacity: int) -> list[int]:
+    room: list[int] = []
+    pack_of = [-1] * len(sizes)
+    for i in order:
+        pack = max(range(len(room)), key=lambda p: room[p], default=-1)
+        if pack < 0 or room[pack] < sizes[i]:
+            pack = len(room)
+            room.append(capacity)
+        room[pack] -= sizes[i]
+        pack_of[i] = pack
+    return pack_of
+
+
 def next_fit(sizes: list[int], capacity: int) -> list[int]:
     pack, used, pack_of = 0, 0, []
     for size in sizes:

@@ -16,6 +16,7 @@ from packing import (
     BestFit,
     BestFitDecreasing,
     CannotServe,
+    Exact,
     FirstFit,
     FirstFitDecreasing,
     InvalidGroups,
@@ -23,17 +24,22 @@ from packing import (
     InvalidSamples,
     Limits,
     NextFit,
+    NextFitDecreasing,
     Oversize,
     Packer,
     Padded,
     Pieces,
     Samples,
+    WorstFit,
+    WorstFitDecreasing,
 )
 from packing.arrays import Int32
 
 from . import naive
 
-OURS = [PACKERS.get(name)() for name in PACKERS.names()]
+SHORT = {"Exact": Exact(limit=0.01)}
+OURS = [SHORT[name] if name in SHORT else PACKERS.get(name)() for name in PACKERS.names()]
+WHOLE = [packer for packer in OURS if not packer.cuts]
 lengths = st.lists(st.integers(1, 20), max_size=40)
 
 
@@ -62,7 +68,7 @@ def test_every_token_is_in_one_pack_or_listed(packer: Packer, sizes: list[int], 
             assert packing.slots[pack] == -(-pieces[0] // align) * align
         else:
             assert sum(-(-pieces // align) * align) <= packing.slots[pack] <= 20
-    if oversize is not Oversize.SPLIT:
+    if oversize is not Oversize.SPLIT and not packer.cuts:
         assert sorted(packing.sample.tolist()) == sorted(set(packing.sample.tolist()))
 
 
@@ -80,6 +86,10 @@ def test_packing_leaves_its_input_alone_and_is_repeatable(packer: Packer, sizes:
 def test_each_rule_is_its_naive_form(sizes: list[int], capacity: int) -> None:
     in_order, falling = list(range(len(sizes))), naive.decreasing(sizes)
     assert pack_of(NextFit(), sizes, capacity) == naive.next_fit(sizes, capacity)
+    assert pack_of(WorstFit(), sizes, capacity) == naive.worst_fit(sizes, in_order, capacity)
+    assert pack_of(WorstFitDecreasing(), sizes, capacity) == naive.worst_fit(sizes, falling, capacity)
+    next_fit_decreasing = [pack_of(NextFitDecreasing(), sizes, capacity)[i] for i in falling]
+    assert next_fit_decreasing == naive.next_fit([sizes[i] for i in falling], capacity)
     assert pack_of(Padded(), sizes, capacity) == naive.padded(sizes, capacity)
     assert pack_of(FirstFit(), sizes, capacity) == naive.first_fit(sizes, in_order, capacity)
     assert pack_of(FirstFitDecreasing(), sizes, capacity) == naive.first_fit(sizes, falling, capacity)
@@ -101,13 +111,32 @@ def test_each_rule_is_its_naive_form_on_2000_real_sizes(capacity: int) -> None:
 @given(sizes=st.lists(st.integers(1, 12), max_size=8))
 def test_textbook_guarantees(sizes: list[int]) -> None:
     best = naive.fewest_packs(sizes, 12)
-    assert len(NextFit().pack(sizes, 12)) <= max(2 * best - 1, 0)
+    for simple in (NextFit(), NextFitDecreasing(), WorstFit(), WorstFitDecreasing()):
+        assert len(simple.pack(sizes, 12)) <= max(2 * best - 1, 0)
     assert 10 * len(FirstFit().pack(sizes, 12)) <= 17 * best
     assert 10 * len(BestFit().pack(sizes, 12)) <= 17 * best
     assert 9 * len(FirstFitDecreasing().pack(sizes, 12)) <= 11 * best + 6
     assert 9 * len(BestFitDecreasing().pack(sizes, 12)) <= 11 * best + 36
-    for packer in OURS:
+    for packer in WHOLE:
         assert len(packer.pack(sizes, 12)) >= best
+    assert len(Exact().pack(sizes, 12)) == best
+
+
+ANY_FIT = (FirstFit(), FirstFitDecreasing(), BestFit(), BestFitDecreasing(), WorstFit(), WorstFitDecreasing())
+
+
+@pytest.mark.parametrize("packer", ANY_FIT, ids=repr)
+@given(sizes=st.lists(st.integers(1, 24), max_size=40))
+def test_at_most_one_pack_is_half_empty(packer: Packer, sizes: list[int]) -> None:
+    """No rule opens a pack for what fits into one that is open."""
+    packing = packer.pack(sizes, 24)
+    assert np.count_nonzero(2 * packing.tokens <= 24) <= 1
+
+
+@given(sizes=st.lists(st.integers(1, 24), max_size=40))
+def test_two_neighbours_of_next_fit_are_more_than_one_pack(sizes: list[int]) -> None:
+    tokens = NextFit().pack(sizes, 24).tokens
+    assert (tokens[:-1] + tokens[1:] > 24).all()
 
 
 def test_rules_differ_where_the_textbooks_say() -> None:
@@ -122,7 +151,7 @@ def test_rules_differ_where_the_textbooks_say() -> None:
 
 def test_capacity_bounds_packs_where_the_mean_does_not() -> None:
     """ceil(60 / 10) = 6 is only a lower bound: no two of these fit together."""
-    for packer in OURS:
+    for packer in WHOLE:
         packing = packer.pack([6] * 10, 10)
         assert len(packing) == 10
         assert packing.tokens.max() == 6

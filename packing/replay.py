@@ -1,4 +1,4 @@
-"""Plans made again in other processes, under all that must not matter to them."""
+"""Answers given again in other processes, under all that must not matter to them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ import os
 import pickle
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from multiprocessing.connection import Connection
+from typing import TypeVar
 
-from .base import Balancer
-from .problem import Problem
+__all__ = ["CONDITIONS", "Condition", "answers_under"]
 
-__all__ = ["CONDITIONS", "Condition", "digests_under"]
-
+T = TypeVar("T")
 CLOCKS = ("time", "perf_counter", "monotonic", "process_time", "thread_time")
 
 
@@ -57,19 +56,19 @@ CONDITIONS = (
 )
 
 
-def digests_under(
-    conditions: Sequence[Condition], balancer: Balancer, problems: Sequence[Problem], timeout_s: float = 180.0
+def answers_under(
+    conditions: Sequence[Condition], answer: Callable[[T], str], cases: Sequence[T], timeout_s: float = 180.0
 ) -> list[list[str] | str]:
-    """Plan all problems in one fresh process per condition, side by side.
+    """Answer all cases in one fresh process per condition, side by side.
 
-    Returns, per condition, the digests of the plans, or the text of what went wrong. Classes are found by import, as
+    Returns, per condition, the answers, or the text of what went wrong. Classes and functions are found by import, as
     multiprocessing's spawn does it: a script needs its ``if __name__ == "__main__"``.
     """
     context = multiprocessing.get_context("spawn")
     try:
-        work = pickle.dumps((balancer, list(problems)))
+        work = pickle.dumps((answer, list(cases)))
     except (pickle.PicklingError, AttributeError) as error:
-        return [f"it cannot be planned with: {error}. Define the class at the top level of a module"] * len(conditions)
+        return [f"it cannot travel: {error}. Define the class at the top level of a module"] * len(conditions)
     started = []
     for condition in conditions:
         here, there = context.Pipe(duplex=False)
@@ -121,8 +120,8 @@ def _replay(connection: Connection, condition: Condition, work: bytes) -> None:
             threading.Thread(target=_spin, daemon=True).start()
         if condition.clock_races:
             _race_clocks()
-        balancer, problems = pickle.loads(work)
-        connection.send([balancer.plan(problem).digest() for problem in problems])
+        answer, cases = pickle.loads(work)
+        connection.send([answer(case) for case in cases])
     except BaseException as error:  # whatever it is belongs to the parent
         connection.send(f"{type(error).__name__}: {error}")
 
