@@ -1,3 +1,44 @@
-"""Plan -> packs in their place, with torch.distributed. Nothing is public here yet."""
+"""Plan -> packs in their place, with torch.distributed. Names, and torch with them, load on first use."""
 
-__all__: list[str] = []
+from typing import TYPE_CHECKING
+
+from packing.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .errors import BadPayload as BadPayload
+    from .errors import CannotCarry as CannotCarry
+    from .errors import CannotResume as CannotResume
+    from .errors import CannotWrap as CannotWrap
+    from .errors import ExchangeError as ExchangeError
+    from .errors import ExchangeTimeout as ExchangeTimeout
+    from .errors import InvalidLoader as InvalidLoader
+    from .errors import RankClosed as RankClosed
+    from .errors import RankDisagreement as RankDisagreement
+    from .errors import RankFailed as RankFailed
+    from .errors import RankLost as RankLost
+    from .payload import Parcel as Parcel
+    from .payload import parcel as parcel
+    from .payload import unpack as unpack
+
+_NAMES = {
+    **{
+        name: f"dist.errors:{name}"
+        for name in (
+            "BadPayload",
+            "CannotCarry",
+            "CannotResume",
+            "CannotWrap",
+            "ExchangeError",
+            "ExchangeTimeout",
+            "InvalidLoader",
+            "RankClosed",
+            "RankDisagreement",
+            "RankFailed",
+            "RankLost",
+        )
+    },
+    **{name: f"dist.payload:{name}" for name in ("Parcel", "parcel", "unpack")},
+}
+
+__all__ = [*_NAMES]  # noqa: PLE0604  (names of the table above)
+__getattr__, __dir__ = lazy_names(__name__, _NAMES)
