@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from packing.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from .delivery import MicroBatch as MicroBatch
     from .errors import BadPayload as BadPayload
     from .errors import CannotCarry as CannotCarry
     from .errors import CannotResume as CannotResume
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
     from .errors import RankDisagreement as RankDisagreement
     from .errors import RankFailed as RankFailed
     from .errors import RankLost as RankLost
+    from .executor import PackId as PackId
+    from .loader import BalancedLoader as BalancedLoader
+    from .metrics import Span as Span
+    from .metrics import StepRecord as StepRecord
+    from .metrics import trace_bytes as trace_bytes
+    from .metrics import write_parquet as write_parquet
     from .payload import Parcel as Parcel
     from .payload import parcel as parcel
     from .payload import unpack as unpack
@@ -37,6 +44,10 @@ _NAMES = {
             "RankLost",
         )
     },
+    "BalancedLoader": "dist.loader:BalancedLoader",
+    "MicroBatch": "dist.delivery:MicroBatch",
+    "PackId": "dist.executor:PackId",
+    **{name: f"dist.metrics:{name}" for name in ("Span", "StepRecord", "trace_bytes", "write_parquet")},
     **{name: f"dist.payload:{name}" for name in ("Parcel", "parcel", "unpack")},
 }
 

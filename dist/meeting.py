@@ -72,11 +72,15 @@ class Meeting:
     same error. Keys stay few: two per rank and three, the verdict before the last is deleted.
     """
 
-    def __init__(self, store: Store, rank: int, n_ranks: int, patience: Patience, stop: Event) -> None:
+    def __init__(
+        self, store: Store, rank: int, n_ranks: int, patience: Patience, stop: Event, last: Meeting | None = None
+    ) -> None:
+        """``last``: the meeting of the pass before, whose keys are removed once all have left it."""
         self._store, self._rank, self._n_ranks = store, rank, n_ranks
         self._patience, self._stop = patience, stop
         self._round, self._step = 0, -1
         self._phase = "start"
+        self._last = last
 
     def enter(self, step: int, phase: str) -> None:
         """Say where this rank is, for others to read when they miss it."""
@@ -99,7 +103,18 @@ class Meeting:
             raise error
         if self._round and self._rank == 0:
             self._store.delete_key(f"verdict/{self._round - 1}")  # all have come from there, and so have read it
+        if self._last is not None:
+            self._last.forget()
+            self._last = None
         self._round += 1
+
+    def tell(self, text: str) -> None:
+        """Leave ``text`` for those who come to the next meeting."""
+        self._store.set(f"told/{self._round % 2}", text)
+
+    def told(self) -> str:
+        """Return what was told before the last meeting."""
+        return self._store.get(f"told/{(self._round - 1) % 2}").decode()
 
     def fail(self, error: BaseException, trace: str) -> None:
         """Tell the others that this rank raised."""
@@ -130,7 +145,7 @@ class Meeting:
         """Remove this rank's keys. To be called once a later pass has begun: nobody reads them then."""
         keys = [f"word/{self._rank}", f"phase/{self._rank}"]
         if self._rank == 0:
-            keys += ["arrived", f"verdict/{self._round}", f"verdict/{self._round - 1}"]
+            keys += ["arrived", "told/0", "told/1", f"verdict/{self._round}", f"verdict/{self._round - 1}"]
         for key in keys:
             self._store.delete_key(key)
 
