@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from .payload import Parcel as Parcel
     from .payload import parcel as parcel
     from .payload import unpack as unpack
+    from .sampler import BalancedBatchSampler as BalancedBatchSampler
+    from .sampler import BalancedSampler as BalancedSampler
 
 _NAMES = {
     **{
@@ -48,6 +50,7 @@ _NAMES = {
     "MicroBatch": "dist.delivery:MicroBatch",
     "PackId": "dist.executor:PackId",
     **{name: f"dist.metrics:{name}" for name in ("Span", "StepRecord", "trace_bytes", "write_parquet")},
+    **{name: f"dist.sampler:{name}" for name in ("BalancedBatchSampler", "BalancedSampler")},
     **{name: f"dist.payload:{name}" for name in ("Parcel", "parcel", "unpack")},
 }
 

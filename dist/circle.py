@@ -77,7 +77,7 @@ def _ranks_of(group: td.ProcessGroup | None, n_ranks: int) -> list[int]:
     ranks = td.get_process_group_ranks(group or td.group.WORLD)
     if len(ranks) != n_ranks:
         raise InvalidLoader(
-            f"the grid has {n_ranks} ranks, the group {len(ranks)}: give the data-parallel group, a grid of its size."
+            f"the grid has {n_ranks} ranks, the group {len(ranks)}. Give the group of data parallelism."
         )
     if td.get_rank() not in ranks:
         raise InvalidLoader(f"rank {td.get_rank()} is not in the group {ranks}.")

@@ -122,25 +122,29 @@ class Settings:
         return np.maximum(held, self.packs_per_cell if fixed else 1)
 
     def warm_up(self) -> None:
-        """Plan an invented full step, so that nothing is compiled later, and a balancer that refuses does so now."""
+        """Plan some invented steps, so that nothing is compiled later, and a balancer that refuses does so now.
+
+        They differ, since what a balancer runs depends on whether its first plan meets the bound.
+        """
         if self.mode is Mode.OFF:
             return
-        n_ranks = self.grid.n_ranks
-        n = self.places * n_ranks
-        place = np.tile(np.arange(self.places), n_ranks)
-        loads = np.stack([np.arange(n) * (7 + stage) % 101 + 1 for stage in range(len(self.grid.stages))], axis=1)
-        limits = dict(self.caps)
-        first = place % self.packs_per_cell == 0  # one pack per cell takes the whole cap: feasible, and caps bind
-        amounts = np.stack([first * limits.get(name, 1) for name in self.amounts] or [np.zeros(n)], axis=1)
-        table = Table(
-            counts=np.full(n_ranks, self.places),
-            has_dummy=np.ones(n_ranks, dtype=np.int64),
-            loads=loads,
-            amounts=amounts[:, : len(self.amounts)].astype(np.int64),
-            n_bytes=np.arange(n) + 1,
-            index=place,
-        )
-        self.plan(self.problem(table, 0)).digest()
+        rng = np.random.default_rng(0)
+        for trial, largest in enumerate((9, 1_000, 10**6, 10**6)):
+            counts = np.full(self.grid.n_ranks, self.places)
+            counts[-1] -= trial == 3  # a step with a pack missing
+            n = int(counts.sum())
+            table = Table(
+                counts=counts,
+                has_dummy=np.ones(self.grid.n_ranks, dtype=np.int64),
+                loads=rng.integers(1, largest, (n, len(self.grid.stages))) ** (1 + (trial == 2)),
+                amounts=np.zeros((n, len(self.amounts)), dtype=np.int64),
+                n_bytes=rng.integers(1, 10**6, n),
+                index=np.zeros(n, dtype=np.int64),
+            )
+            alone = table.place % self.packs_per_cell == 0  # one pack per cell takes the whole cap: home is feasible
+            for column, name in enumerate(self.amounts):
+                table.amounts[:, column] = alone * dict(self.caps).get(name, 1)
+            self.plan(self.problem(table, 0)).digest()
 
     def plan(self, problem: Problem, cell: Int32 | None = None) -> Plan:
         """Return the plan to act on: that of the balancer, or of ``cell`` if another rank has planned; or home."""

@@ -54,16 +54,16 @@ class Ranks:
         return [cast("T", each.result) for each in outcomes]
 
     def outcomes(
-        self, function: Callable[..., T], *arguments: object, n: int = 2, timeout: float = 60
+        self, function: Callable[..., T], *arguments: object, n: int = 2, timeout: float = 60, hang: int = 0
     ) -> list[Outcome[T]]:
-        """Return what became of each rank within ``timeout`` seconds."""
+        """Return what became of each rank within ``timeout`` seconds; ``hang`` ranks are not waited for."""
         port = self._grown_to(n)
         self._jobs += 1
         for rank in range(n):
             self._ranks[rank][1].send((function, arguments, rank, n, port, self._jobs, timeout))
         outcomes: dict[int, Outcome[T]] = {}
         deadline = monotonic() + timeout
-        while len(outcomes) < n and monotonic() < deadline:
+        while len(outcomes) < n - hang and monotonic() < deadline:
             open_ends = {self._ranks[rank][1]: rank for rank in range(n) if rank not in outcomes}
             for ready in wait(list(open_ends), timeout=max(deadline - monotonic(), 0)):
                 rank = open_ends[ready]  # type: ignore[index]
