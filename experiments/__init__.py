@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from .compare import Row as Row
     from .compare import compare_balancers as compare_balancers
     from .compare import deal as deal
+    from .exchange import Exchange as Exchange
+    from .exchange import RankEnded as RankEnded
+    from .exchange import Way as Way
+    from .exchange import exchange_here as exchange_here
+    from .exchange import spawn_exchange as spawn_exchange
     from .files import CannotWrite as CannotWrite
     from .optima import BadInstance as BadInstance
     from .optima import BinInstance as BinInstance
@@ -42,6 +47,10 @@ _NAMES = {
     **{
         name: f"experiments.compare:{name}"
         for name in ("Compare", "Comparison", "Dealt", "NoFullStep", "Refusal", "Row", "compare_balancers", "deal")
+    },
+    **{
+        name: f"experiments.exchange:{name}"
+        for name in ("Exchange", "RankEnded", "Way", "exchange_here", "spawn_exchange")
     },
     "CannotWrite": "experiments.files:CannotWrite",
     **{
