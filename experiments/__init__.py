@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     from .bench import Bench as Bench
     from .bench import Timing as Timing
     from .bench import time_algorithms as time_algorithms
+    from .chaos import Chaos as Chaos
+    from .chaos import Trial as Trial
+    from .chaos import run_trials as run_trials
     from .compare import Compare as Compare
     from .compare import Comparison as Comparison
     from .compare import Dealt as Dealt
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     **{name: f"experiments.bench:{name}" for name in ("Bench", "Timing", "time_algorithms")},
+    **{name: f"experiments.chaos:{name}" for name in ("Chaos", "Trial", "run_trials")},
     **{
         name: f"experiments.compare:{name}"
         for name in ("Compare", "Comparison", "Dealt", "NoFullStep", "Refusal", "Row", "compare_balancers", "deal")

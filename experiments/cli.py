@@ -294,6 +294,32 @@ def exchange(
 
 
 @app.command()
+def chaos(
+    *,
+    times: Annotated[int, typer.Option(help="Trials; faults take turns.", min=1)] = 100,
+    ranks: Annotated[int, typer.Option(help="Processes on this machine.", min=2)] = 3,
+    timeout: Annotated[float, typer.Option(help="Seconds that a rank waits for another.", min=0.1)] = 2.0,
+    seed: Annotated[int, typer.Option(help="Of victims and moments.", min=0)] = 0,
+) -> None:
+    """Kill a rank, let it sleep, raise, or plan something else, and see whether all others end in time with an error.
+
+    With and without forked DataLoader workers. Exit code 1 if any trial hung, took too long or delivered wrong data.
+    """
+    from .chaos import Chaos, run_trials, summary
+    from .report import chaos_table
+
+    with _progress() as progress:
+        trials = run_trials(Chaos(times=times, ranks=ranks, timeout_s=timeout, seed=seed))
+        done = [*progress.track(trials, total=times, description="chaos")]
+    _console().print(chaos_table(summary(done)))
+    problems = [f"trial {i} ({trial.fault}): {trial.problem}" for i, trial in enumerate(done) if trial.problem]
+    for line in problems:
+        _console().print(line, highlight=False, markup=False)
+    if problems:
+        raise typer.Exit(1)
+
+
+@app.command()
 def algorithms() -> None:
     """List the packers and balancers by name."""
     from .report import algorithms_table

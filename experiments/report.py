@@ -26,6 +26,7 @@ __all__ = [
     "as_json",
     "as_table",
     "bins_table",
+    "chaos_table",
     "exchange_table",
     "on_packing",
     "optima_table",
@@ -264,4 +265,15 @@ def exchange_table(ways: Iterable[Way]) -> Table:
             cells[:3], cells[4] = [""] * 3, ""
         rest = [f"{way.imbalance_before:.3f} > {way.imbalance_after:.3f}", f"{way.rss_growth_mb:+.1f}"]
         table.add_row(way.name, *cells, *(rest if way.step_ms else ("", "")))
+    return table
+
+
+def chaos_table(rows: Iterable[tuple[str, str, int, int, float, str]]) -> Table:
+    """Return a row per fault: trials, problems, the longest that a survivor waited for its error, and the errors."""
+    table = Table("fault", "workers", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("trials", "problems", "slowest s"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("what survivors were told")
+    for fault, workers, trials, problems, slowest, kinds in rows:
+        table.add_row(fault, workers, str(trials), str(problems), f"{slowest:.2f}", kinds)
     return table
