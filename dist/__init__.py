@@ -1,3 +1,58 @@
-"""Plan -> packs in their place, with torch.distributed. Nothing is public here yet."""
+"""Plan -> packs in their place, with torch.distributed. Names, and torch with them, load on first use."""
 
-__all__: list[str] = []
+from typing import TYPE_CHECKING
+
+from packing.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .delivery import MicroBatch as MicroBatch
+    from .errors import BadPayload as BadPayload
+    from .errors import CannotCarry as CannotCarry
+    from .errors import CannotResume as CannotResume
+    from .errors import CannotWrap as CannotWrap
+    from .errors import ExchangeError as ExchangeError
+    from .errors import ExchangeTimeout as ExchangeTimeout
+    from .errors import InvalidLoader as InvalidLoader
+    from .errors import RankClosed as RankClosed
+    from .errors import RankDisagreement as RankDisagreement
+    from .errors import RankFailed as RankFailed
+    from .errors import RankLost as RankLost
+    from .executor import PackId as PackId
+    from .loader import BalancedLoader as BalancedLoader
+    from .metrics import Span as Span
+    from .metrics import StepRecord as StepRecord
+    from .metrics import trace_bytes as trace_bytes
+    from .metrics import write_parquet as write_parquet
+    from .payload import Parcel as Parcel
+    from .payload import parcel as parcel
+    from .payload import unpack as unpack
+    from .sampler import BalancedBatchSampler as BalancedBatchSampler
+    from .sampler import BalancedSampler as BalancedSampler
+
+_NAMES = {
+    **{
+        name: f"dist.errors:{name}"
+        for name in (
+            "BadPayload",
+            "CannotCarry",
+            "CannotResume",
+            "CannotWrap",
+            "ExchangeError",
+            "ExchangeTimeout",
+            "InvalidLoader",
+            "RankClosed",
+            "RankDisagreement",
+            "RankFailed",
+            "RankLost",
+        )
+    },
+    "BalancedLoader": "dist.loader:BalancedLoader",
+    "MicroBatch": "dist.delivery:MicroBatch",
+    "PackId": "dist.executor:PackId",
+    **{name: f"dist.metrics:{name}" for name in ("Span", "StepRecord", "trace_bytes", "write_parquet")},
+    **{name: f"dist.sampler:{name}" for name in ("BalancedBatchSampler", "BalancedSampler")},
+    **{name: f"dist.payload:{name}" for name in ("Parcel", "parcel", "unpack")},
+}
+
+__all__ = [*_NAMES]  # noqa: PLE0604  (names of the table above)
+__getattr__, __dir__ = lazy_names(__name__, _NAMES)

@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     from .bench import Bench as Bench
     from .bench import Timing as Timing
     from .bench import time_algorithms as time_algorithms
+    from .chaos import Chaos as Chaos
+    from .chaos import Trial as Trial
+    from .chaos import run_trials as run_trials
     from .compare import Compare as Compare
     from .compare import Comparison as Comparison
     from .compare import Dealt as Dealt
@@ -19,6 +22,11 @@ if TYPE_CHECKING:
     from .even import Even as Even
     from .even import EvenRow as EvenRow
     from .even import even_rows as even_rows
+    from .exchange import Exchange as Exchange
+    from .exchange import RankEnded as RankEnded
+    from .exchange import Way as Way
+    from .exchange import exchange_here as exchange_here
+    from .exchange import spawn_exchange as spawn_exchange
     from .files import CannotWrite as CannotWrite
     from .optima import BadInstance as BadInstance
     from .optima import BinInstance as BinInstance
@@ -42,11 +50,16 @@ if TYPE_CHECKING:
 
 _NAMES = {
     **{name: f"experiments.bench:{name}" for name in ("Bench", "Timing", "time_algorithms")},
+    **{name: f"experiments.chaos:{name}" for name in ("Chaos", "Trial", "run_trials")},
     **{
         name: f"experiments.compare:{name}"
         for name in ("Compare", "Comparison", "Dealt", "NoFullStep", "Refusal", "Row", "compare_balancers", "deal")
     },
     **{name: f"experiments.even:{name}" for name in ("Even", "EvenRow", "even_rows")},
+    **{
+        name: f"experiments.exchange:{name}"
+        for name in ("Exchange", "RankEnded", "Way", "exchange_here", "spawn_exchange")
+    },
     "CannotWrite": "experiments.files:CannotWrite",
     **{
         name: f"experiments.optima:{name}"

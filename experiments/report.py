@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from inspect import getdoc
 from itertools import pairwise
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from rich import box
 from rich.table import Table
@@ -27,13 +27,18 @@ __all__ = [
     "as_json",
     "as_table",
     "bins_table",
+    "chaos_table",
     "even_table",
+    "exchange_table",
     "on_packing",
     "optima_table",
     "peers_table",
     "refusals",
     "timings_table",
 ]
+
+if TYPE_CHECKING:
+    from .exchange import Way  # which loads torch
 
 T = TypeVar("T")
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | None"
@@ -270,3 +275,28 @@ def _first_line(registry: Registry[T], name: str) -> str:
         return (getdoc(registry.get(name)) or "").partition("\n")[0]
     except MissingExtra as error:
         return str(error)
+
+
+def exchange_table(ways: Iterable[Way]) -> Table:
+    """Return the ways of delivering packs side by side; a bare all-to-all has only bytes and time."""
+    table = Table("", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("step ms", "exposed", "plan", "exchange", "meet", "moved MB", "MB/s", "imbalance", "RSS MB"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for way in ways:
+        cells = [f"{value:,.1f}" for value in way[1:8]]
+        if not way.step_ms:
+            cells[:3], cells[4] = [""] * 3, ""
+        rest = [f"{way.imbalance_before:.3f} > {way.imbalance_after:.3f}", f"{way.rss_growth_mb:+.1f}"]
+        table.add_row(way.name, *cells, *(rest if way.step_ms else ("", "")))
+    return table
+
+
+def chaos_table(rows: Iterable[tuple[str, str, int, int, float, str]]) -> Table:
+    """Return a row per fault: trials, problems, the longest that a survivor waited for its error, and the errors."""
+    table = Table("fault", "workers", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("trials", "problems", "slowest s"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("what survivors were told")
+    for fault, workers, trials, problems, slowest, kinds in rows:
+        table.add_row(fault, workers, str(trials), str(problems), f"{slowest:.2f}", kinds)
+    return table

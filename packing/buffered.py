@@ -142,19 +142,20 @@ class Buffered:
             if name in _OWN:
                 raise InvalidSamples(f'a column of a stream cannot be called "{name}"; rename it.')
         parts = cut(samples, self.limits)
-        whole = samples.tokens[parts.sample]
+        sample = parts.sample
+        whole = samples.tokens[sample]
         start = np.zeros_like(whole) if parts.start is None else parts.start
         stop = whole if parts.stop is None else parts.stop
         if samples.spans is not None:
-            _refuse_cut_images(samples, parts.sample, stop - start < whole)
+            _refuse_cut_images(samples, sample, stop - start < whole)
         pieces = {
             "entered": self._entered + np.arange(len(whole)),
-            "arrival": self._arrived + parts.sample,
+            "arrival": self._arrived + sample,
             "start": start,
             "stop": stop,
             "whole": whole,
             "tokens": stop - start,
-            **{name: samples.amounts(name, parts.sample, parts.start, parts.stop) for name in samples.columns},
+            **{name: samples.amounts(name, sample, parts.start, parts.stop) for name in samples.columns},
         }
         return pieces, parts.left_over
 

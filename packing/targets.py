@@ -27,11 +27,14 @@ def missing_target(samples: Samples, targets: Sequence[str]) -> str | None:
 def soft_amounts(samples: Samples, parts: Cut, targets: Sequence[str]) -> Int64:
     """Return the amounts of each piece, (n_pieces, n_targets)."""
     soft = np.empty((len(parts.sizes), len(targets)), dtype=np.int64)
+    if not targets:
+        return soft
+    sample = parts.sample
     for k, name in enumerate(targets):
         if name == TOKENS_SQUARED:
             whole = parts.start is None or parts.stop is None
-            lengths = samples.tokens[parts.sample] if whole else parts.stop - parts.start  # type: ignore[operator]
+            lengths = samples.tokens[sample] if whole else parts.stop - parts.start  # type: ignore[operator]
             soft[:, k] = lengths * lengths
         else:
-            soft[:, k] = samples.amounts(name, parts.sample, parts.start, parts.stop)
+            soft[:, k] = samples.amounts(name, sample, parts.start, parts.stop)
     return soft

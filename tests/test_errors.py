@@ -7,22 +7,26 @@ import pickle
 import pytest
 
 import balancers
+import dist
 import experiments
 import packing
 from balancers.testing import CheckFailed
+from dist import CannotCarry, ExchangeError
 from packing import EvenstepError, MissingExtra, Oversized
 
 ERRORS = [
     Oversized("too long", 3, "tokens", 9, 8),
     MissingExtra("not there", "test"),
     CheckFailed("wrong", "same_again"),
+    CannotCarry("no", "pack[0]"),
+    *(error("lost", (3,), 812, "plan") for error in ExchangeError.__subclasses__()),
     *(
         error("text")
-        for package in (packing, balancers, experiments)
+        for package in (packing, balancers, dist, experiments)
         for name in package.__all__
         if isinstance(error := getattr(package, name), type)
         and issubclass(error, EvenstepError)
-        and error not in (Oversized, MissingExtra)
+        and not issubclass(error, (Oversized, MissingExtra, CannotCarry, ExchangeError))
     ),
 ]
 

@@ -41,7 +41,7 @@ def test_data_types_load_numpy_and_nothing_else_heavy() -> None:
     assert loaded_by(f"{code}; Plan(Problem([1, 2], 2), [0, 1]).digest()") == []
 
 
-@pytest.mark.parametrize("package", ["packing", "balancers", "experiments"])
+@pytest.mark.parametrize("package", ["packing", "balancers", "dist", "experiments"])
 def test_a_face_tells_editors_what_it_loads_at_run_time(package: str) -> None:
     face = import_module(package)
     tree = ast.parse((ROOT / package / "__init__.py").read_text())

@@ -1,0 +1,104 @@
+"""What ranks tell each other about a step before anything moves: integers in a message of fixed length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from packing.arrays import Int64
+
+from .errors import RankDisagreement
+
+__all__ = ["Form", "Offer", "Table"]
+
+VERSION = 1
+HEADER = ("format version", "ranks", "pass", "step")  # the same on every rank, or nobody goes on
+OWN = 2  # number of packs, whether a pack for dummies is at hand
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What one rank brings to a step: a row per pack, integers >= 0."""
+
+    loads: Sequence[Sequence[int]]  # one per stage
+    amounts: Sequence[Sequence[int]]  # one per counted amount
+    n_bytes: Sequence[int]
+    index: Sequence[int]  # the pack's number in its source
+    has_dummy: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """What all ranks bring, in rank order: the same on every rank. Packs are numbered through."""
+
+    counts: Int64  # (n_ranks,) packs of each rank
+    has_dummy: Int64  # (n_ranks,) 0 or 1
+    loads: Int64  # (n_packs, n_stages)
+    amounts: Int64  # (n_packs, n_amounts)
+    n_bytes: Int64  # (n_packs,)
+    index: Int64  # (n_packs,)
+
+    @property
+    def home_rank(self) -> Int64:
+        """Rank that holds each pack, (n_packs,)."""
+        return np.repeat(np.arange(len(self.counts)), self.counts)
+
+    @property
+    def place(self) -> Int64:
+        """Number of each pack among those of its rank, (n_packs,)."""
+        first = np.cumsum(self.counts) - self.counts
+        return np.arange(int(self.counts.sum())) - np.repeat(first, self.counts)
+
+
+@dataclass(frozen=True)
+class Form:
+    """The layout of the message: a function of the constructor's arguments alone, which were compared before."""
+
+    n_ranks: int
+    places: int  # packs of a rank in a full step
+    n_stages: int
+    n_amounts: int
+
+    @property
+    def length(self) -> int:
+        """Number of integers that each rank sends."""
+        return len(HEADER) + OWN + self.places * (self.n_stages + self.n_amounts + 2)
+
+    def message(self, offer: Offer, pass_number: int, step: int) -> Int64:
+        """Return what a rank sends, (length,)."""
+        message = np.zeros(self.length, dtype=np.int64)
+        n = len(offer.index)
+        message[: len(HEADER) + OWN] = (VERSION, self.n_ranks, pass_number, step, n, offer.has_dummy)
+        rows = message[len(HEADER) + OWN :].reshape(self.places, -1)[:n]
+        rows[:, : self.n_stages] = np.reshape(offer.loads, (n, self.n_stages))
+        rows[:, self.n_stages : -2] = np.reshape(offer.amounts, (n, self.n_amounts))
+        rows[:, -2] = offer.n_bytes
+        rows[:, -1] = offer.index
+        return message
+
+    def table(self, messages: Int64) -> Table:
+        """Read all messages, (n_ranks, length). Raises `RankDisagreement`, on all ranks alike, where headers differ."""
+        head, own = messages[:, : len(HEADER)], messages[:, len(HEADER) : len(HEADER) + OWN]
+        odd = np.argwhere(head != head[0])
+        if len(odd):
+            rank, column = (int(i) for i in odd[0])
+            step = int(head[0, HEADER.index("step")])
+            raise RankDisagreement(
+                f"step {step}, agree: {HEADER[column]} is {head[0, column]} on rank 0 and {head[rank, column]} on rank "
+                f"{rank}. Nothing was moved.",
+                (rank,),
+                step,
+                "agree",
+            )
+        rows = messages[:, len(HEADER) + OWN :].reshape(self.n_ranks, self.places, -1)
+        rows = rows[np.arange(self.places) < own[:, :1]]
+        return Table(
+            counts=own[:, 0],
+            has_dummy=own[:, 1],
+            loads=rows[:, : self.n_stages],
+            amounts=rows[:, self.n_stages : -2],
+            n_bytes=rows[:, -2],
+            index=rows[:, -1],
+        )

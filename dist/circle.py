@@ -1,0 +1,104 @@
+"""The ranks that work together: found, compared and connected once, when a loader is built."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from threading import Event
+from typing import cast
+from zlib import crc32
+
+import numpy as np
+import torch.distributed as td
+
+from packing.arrays import Int64
+
+from .errors import InvalidLoader, RankLost
+from .meeting import STORE_TIMEOUT, Meeting, Patience, Store
+from .transport import HostTransport, NoTransport, Transport
+
+__all__ = ["Circle"]
+
+
+class Circle:
+    """The store, the gloo group and the numbers of the passes. Its group is freed when nobody refers to it."""
+
+    def __init__(self, group: td.ProcessGroup | None, n_ranks: int, timeout_s: float) -> None:
+        """Raises `InvalidLoader` unless the group has ``n_ranks`` ranks and this process is one."""
+        ranks = _ranks_of(group, n_ranks)
+        self.rank, self.n_ranks, self.timeout_s = (td.get_rank(group) if ranks else 0), n_ranks, timeout_s
+        self.broken: str | None = None  # why no further pass can begin
+        self._ranks = ranks
+        self._store = _store_of(ranks, self.rank)
+        self._passes = 0
+        self._last: Meeting | None = None
+        self._transport: Transport = NoTransport()
+
+    def connect(self, word: str, length: int) -> Int64:
+        """Compare ``word`` with all ranks, then build the group. Collective. Return the ``length`` of every rank.
+
+        Raises `RankDisagreement` where the words, or the order in which loaders are built, differ.
+        """
+        patience = Patience(self.timeout_s)
+        meeting = Meeting(_under("built", self._store), self.rank, self.n_ranks, patience, Event())
+        with patience.tried():
+            meeting.enter(0, "construction")
+            meeting.meet(word)
+        self._last = meeting
+        if self.n_ranks > 1:
+            self._transport = HostTransport(self._ranks)
+        weakref.finalize(self, self._transport.close)
+        return self._transport.gather(np.array([length]))[:, 0]
+
+    def begin(self, patience: Patience, stop: Event) -> tuple[int, Meeting, Transport]:
+        """Return the number of a new pass, its meeting and its transport. Raises `RankLost` if a pass broke off."""
+        if self.broken:
+            raise RankLost(f"this loader is of no more use: {self.broken}. Build a new one.", (), 0, "begin")
+        number, self._passes = self._passes, self._passes + 1
+        meeting = Meeting(_under(f"pass {number}", self._store), self.rank, self.n_ranks, patience, stop, self._last)
+        self._last = meeting
+        return number, meeting, self._transport
+
+    def close(self) -> None:
+        """Free the group; again is harmless."""
+        self._transport.close()
+        self.broken = self.broken or "it was closed"
+
+
+def _ranks_of(group: td.ProcessGroup | None, n_ranks: int) -> list[int]:
+    """Return the ranks of the group in the job; none where there is no job, which is one rank."""
+    if not (td.is_available() and td.is_initialized()):
+        if n_ranks > 1:
+            raise InvalidLoader(
+                f"the grid has {n_ranks} ranks, but torch.distributed is not initialised: call init_process_group "
+                f"first, or use Grid(1)."
+            )
+        return []
+    ranks = td.get_process_group_ranks(group or td.group.WORLD)
+    if len(ranks) != n_ranks:
+        raise InvalidLoader(
+            f"the grid has {n_ranks} ranks, the group {len(ranks)}. Give the group of data parallelism."
+        )
+    if td.get_rank() not in ranks:
+        raise InvalidLoader(f"rank {td.get_rank()} is not in the group {ranks}.")
+    return ranks
+
+
+def _store_of(ranks: list[int], rank: int) -> Store:
+    """Return the part of the rendezvous store that belongs to this loader: the n-th that these ranks build.
+
+    A connection of its own, since a store serves one thread at a time.
+    """
+    if not ranks:
+        return cast("Store", td.HashStore())  # type: ignore[attr-defined]
+    job = td.distributed_c10d._get_default_store().clone()  # type: ignore[attr-defined]
+    job.set_timeout(STORE_TIMEOUT)
+    life = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    ours = _under(
+        f"evenstep/{life}/{'-'.join(map(str, ranks)) if len(ranks) < 9 else crc32(repr(ranks).encode())}", job
+    )
+    return _under(str(ours.add(f"loaders of {rank}", 1)), ours)
+
+
+def _under(prefix: str, store: Store) -> Store:
+    return cast("Store", td.PrefixStore(prefix, store))  # type: ignore[attr-defined, arg-type]

@@ -1,0 +1,195 @@
+"""One pass over the data as the training loop sees it: micro-batches in order, and where to resume."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+
+import torch
+
+from .circle import Circle
+from .errors import RankLost
+from .executor import Delivery, PackId
+from .metrics import Span, StepRecord, record_of
+from .runner import Order, Runner
+from .settings import AtEnd, Settings
+from .source import Position, Source, Weighed
+from .trees import map_tensors
+
+__all__ = ["MicroBatch", "Pass", "Progress"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class MicroBatch:
+    """What a rank trains on between two optimizer steps or less: the packs of one cell.
+
+    ``totals``: amounts of the whole step over all ranks, the same on every rank whatever the plan: "packs", and what
+    ``loads`` counts by name. A loss summed over packs and divided by these does not depend on the assignment.
+    """
+
+    packs: tuple[object, ...]
+    ids: tuple[PackId | None, ...]  # None: a dummy
+    step: int
+    micro_step: int
+    totals: Mapping[str, int]
+
+    @property
+    def pack(self) -> object:
+        """The only pack, where a cell holds one."""
+        (pack,) = self.packs
+        return pack
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """1 for a pack, 0 for a dummy, whose loss must not count; dummies come last."""
+        return tuple(int(each is not None) for each in self.ids)
+
+    @property
+    def home_ranks(self) -> tuple[int, ...]:
+        """Rank that loaded each pack, -1 for a dummy."""
+        return tuple(-1 if each is None else each.rank for each in self.ids)
+
+
+@dataclass
+class Progress:
+    """Where the training loop is; the loader keeps it when the iterator is gone."""
+
+    step: int
+    micro_step: int
+    position: Position  # of the source before ``step``
+    carried: tuple[Weighed, ...] = ()  # packs that lead the next pass
+    dropped: int = 0  # packs that were loaded on this rank and came to none
+
+
+@dataclass
+class _Held:
+    """A step that is being pulled, or was ordered and is not yet delivered."""
+
+    position: Position  # of the source before it
+    packs: list[Weighed] = field(default_factory=list)
+
+
+class Pass(Iterator[MicroBatch]):
+    """An iterator over micro-batches. The source is pulled here, in ``next``, at the same places in every mode."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        source: Source,
+        runner: Runner,
+        circle: Circle,
+        progress: Progress,
+        depth: int,
+        device: torch.device | None,
+        on_step: Callable[[StepRecord], None] | None,
+    ) -> None:
+        self._settings, self._source, self._runner, self._circle = settings, source, runner, circle
+        self._progress, self._depth, self._device, self._on_step = progress, depth, device, on_step
+        self._skip = progress.micro_step  # of the first step: they were delivered before the state was taken
+        self._ordered = progress.step  # the step that is being pulled
+        self._next, self._held = _Held(source.position()), deque[_Held]()
+        self._pulled, self._asked = 0, progress.micro_step  # micro-steps of this pass
+        self._source_over = self._over = False
+        self._batches: deque[MicroBatch] = deque()
+        self._spans: list[Span] = []
+        self._left_us = _now_us()
+        self.close = weakref.finalize(self, _close, runner, circle)
+
+    def __next__(self) -> MicroBatch:
+        self._span("compute", self._left_us)
+        if self._over or not self.close.alive:
+            raise StopIteration
+        per_step = self._settings.grid.n_micro_steps
+        ahead = self._depth * per_step + self._asked + 1
+        begin = _now_us()
+        while self._pulled < max(ahead, (self._asked // per_step + 1) * per_step):
+            self._pull()
+        self._span("source", begin)
+        if not self._batches:
+            self._take()
+        batch = self._batches.popleft()
+        self._asked += 1
+        last = not self._batches
+        if last:
+            self._held.popleft()
+        self._progress.step, self._progress.micro_step = batch.step + last, 0 if last else batch.micro_step + 1
+        self._progress.position = (self._held[0] if self._held else self._next).position
+        self._left_us = _now_us()
+        return batch
+
+    def _pull(self) -> None:
+        """Pull the packs of one micro-step; order the step once it has those of all."""
+        error = None
+        if not self._source_over:
+            try:
+                self._next.packs += self._source.pull(self._settings.packs_per_cell)
+            except Exception as problem:
+                error, self._source_over = problem, True
+        self._pulled += 1
+        if self._pulled % self._settings.grid.n_micro_steps and error is None:
+            return
+        self._runner.order(Order(self._ordered, tuple(self._next.packs), error))
+        self._held.append(self._next)
+        self._ordered += 1
+        self._next = _Held(self._next.position if self._source_over else self._source.position())
+
+    def _take(self) -> None:
+        """Wait for the next step, and lay its micro-batches ready."""
+        ready, begin = self._runner.ready, _now_us()
+        answer = self._runner.take()
+        self._span("wait", begin)
+        if isinstance(answer, Delivery):
+            for micro_step, cell in enumerate(answer.cells):
+                packs, ids = zip(*cell, strict=True) if cell else ((), ())
+                placed = tuple(map(self._on_device, packs))
+                self._batches.append(MicroBatch(placed, ids, answer.step, micro_step, answer.totals))
+            self._report(answer, ready)
+            for _ in range(self._skip):
+                self._batches.popleft()
+            self._skip = 0
+            return
+        left = tuple(pack for held in (*self._held, self._next) for pack in held.packs)
+        self._over = True
+        self._held.clear()
+        self.close()
+        if answer is not None:
+            if isinstance(answer, RankLost):
+                self._circle.broken = str(answer)
+            raise answer
+        carry = self._settings.at_end is AtEnd.CARRY
+        progress = self._progress
+        progress.step = progress.micro_step = 0
+        progress.carried, progress.dropped = (left, 0) if carry else ((), len(left))
+        progress.position = Position(0, self._source.position().state, progress.carried)
+        raise StopIteration
+
+    def _on_device(self, pack: object) -> object:
+        device = self._device
+        if device is None or device.type == "cpu":
+            return pack
+        return map_tensors(pack, lambda tensor: tensor.to(device, non_blocking=True))
+
+    def _report(self, delivery: Delivery, ready: int) -> None:
+        spans, self._spans = (*delivery.spans, *self._spans), []
+        record = record_of(delivery, self._settings, self._circle.rank, ready, spans)
+        log.debug("%s", record)
+        if self._on_step is not None:
+            self._on_step(record)
+
+    def _span(self, name: str, begin: int) -> None:
+        self._spans.append(Span(name, begin, _now_us() - begin))
+
+
+def _close(runner: Runner, circle: Circle) -> None:
+    if not runner.close():
+        circle.broken = "its exchange thread did not end in time"
+
+
+def _now_us() -> int:
+    return perf_counter_ns() // 1000

@@ -1,0 +1,76 @@
+"""Errors of moving packs: each names rank, step and phase, as text and as attributes."""
+
+from __future__ import annotations
+
+from packing.errors import EvenstepError
+
+__all__ = [
+    "BadPayload",
+    "CannotCarry",
+    "CannotResume",
+    "CannotWrap",
+    "ExchangeError",
+    "ExchangeTimeout",
+    "InvalidLoader",
+    "RankClosed",
+    "RankDisagreement",
+    "RankFailed",
+    "RankLost",
+]
+
+
+class InvalidLoader(EvenstepError, ValueError):
+    """Arguments that no loader or sampler can be made of; raised before any rank is waited for."""
+
+
+class CannotWrap(EvenstepError, TypeError):
+    """A source that communicates by itself, which must not happen beside ours."""
+
+
+class CannotResume(EvenstepError, ValueError):
+    """A state that does not fit this loader, its ranks, or its source."""
+
+
+class CannotCarry(EvenstepError, TypeError):
+    """A value inside a pack that cannot travel bit by bit. Attribute: ``path``, its place in the pack."""
+
+    def __init__(self, message: str, path: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class BadPayload(EvenstepError, RuntimeError):
+    """Bytes that are no packed value: damaged, or of another version."""
+
+
+class ExchangeError(EvenstepError, RuntimeError):
+    """Base of what ends the common work of ranks. Every rank raises it, with the same text.
+
+    Attributes: ``ranks`` that caused it, ``step``, ``phase``.
+    """
+
+    def __init__(self, message: str, ranks: tuple[int, ...], step: int, phase: str) -> None:
+        super().__init__(message)
+        self.ranks, self.step, self.phase = ranks, step, phase
+
+
+class RankDisagreement(ExchangeError):
+    """Ranks want different things; nothing was moved."""
+
+
+class RankFailed(ExchangeError):
+    """A rank raised an exception, in its source, its planner or the exchange. Attribute ``details``: its traceback."""
+
+    details: str = ""
+
+
+class RankClosed(ExchangeError):
+    """A rank closed its loader while another still asks for packs."""
+
+
+class RankLost(ExchangeError):
+    """A rank died, or broke off the exchange."""
+
+
+class ExchangeTimeout(ExchangeError):
+    """A rank did not arrive in time: it is dead, stopped, or its training loop does not ask for packs."""

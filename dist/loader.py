@@ -1,0 +1,187 @@
+"""Balanced packs for a training loop: planned and exchanged while it computes."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from threading import Event
+
+import torch
+import torch.distributed as td
+
+from balancers import Balancer, Grid
+from balancers.grid import GridLike
+from packing.arrays import as_int
+
+from .circle import Circle
+from .delivery import MicroBatch, Pass, Progress
+from .errors import CannotResume, InvalidLoader
+from .executor import Executor
+from .meeting import Patience
+from .metrics import StepRecord
+from .runner import Beside, Inline, Runner
+from .settings import AtEnd, Settings
+from .source import Loads, Position, Source, check_source
+
+__all__ = ["BalancedLoader"]
+
+STATE_VERSION = 1
+
+
+class BalancedLoader(Iterable[MicroBatch]):
+    """Wraps what each rank iterates, and yields `MicroBatch`es of packs, balanced over the ranks.
+
+    ``packs``: a DataLoader, a list, any iterable of packs, one pass per ``iter``; every rank has its own share. Packs
+    are nested dicts, lists, tuples and dataclasses of CPU tensors, numpy arrays and plain values. ``loads(pack)``
+    returns the pack's load, an integer >= 0; one per stage of the grid as a sequence; or a mapping with the names of
+    the stages, of ``amounts`` and of ``caps``. ``amounts`` are summed over all ranks for `MicroBatch.totals`, ``caps``
+    limit their sum per cell. A pack must not be changed once it was yielded by the source.
+
+    ``packs_per_cell``: packs that this rank loads per micro-step. ``at_end``: "pad", "min" or "carry". ``mode``:
+    "balance", "shadow" or "off". ``overlap=False`` does all of it inside ``next``, without a thread. ``group``: the
+    data-parallel group (None: all ranks). ``device``: where delivered tensors go. ``depth``: steps that are loaded and
+    exchanged ahead; up to ``depth`` + 2 steps of packs are held. ``timeout``: seconds that a rank waits for another
+    once its training loop waits. ``on_step`` gets a `StepRecord` per step, in the training loop.
+
+    Building one is collective: all ranks of the group do it, in the same order, with equal arguments. Raises
+    `InvalidLoader` and `CannotWrap` before any rank is waited for, `RankDisagreement` where arguments differ.
+    """
+
+    def __init__(
+        self,
+        packs: Iterable[object],
+        *,
+        balancer: Balancer,
+        grid: GridLike,
+        loads: Loads,
+        packs_per_cell: int = 1,
+        amounts: Sequence[str] = (),
+        caps: Mapping[str, int] | None = None,
+        at_end: str = "pad",
+        mode: str = "balance",
+        overlap: bool = True,
+        group: td.ProcessGroup | None = None,
+        device: torch.device | str | None = None,
+        depth: int = 2,
+        timeout: float = 600,
+        on_step: Callable[[StepRecord], None] | None = None,
+    ) -> None:
+        check_source(packs)
+        if not timeout > 0:
+            raise InvalidLoader(f"timeout must be above 0 s; got {timeout!r}.")
+        self._depth = as_int("depth", depth, InvalidLoader, least=1) if overlap else 0
+        self._settings = Settings.checked(
+            balancer, Grid.of(grid), packs_per_cell, tuple(amounts), caps or {}, at_end, mode
+        )
+        self._packs, self._loads, self._on_step = packs, loads, on_step
+        self._device = None if device is None else torch.device(device)
+        self._circle = Circle(group, self._settings.grid.n_ranks, timeout)
+        self._settings.warm_up()
+        lengths = self._circle.connect(f"{self._settings.word()}, overlap={overlap}, depth={depth}", _length_of(packs))
+        self._n_steps = _steps(self._settings, lengths.tolist())
+        self._progress = Progress(0, 0, Position(0, None, ()))
+        self._resuming = False
+        self._pass: Callable[[], Pass | None] = lambda: None
+
+    def __iter__(self) -> Pass:
+        """Begin a pass. One that is under way ends: what it had loaded ahead is lost, as with any loader."""
+        self._end_pass()
+        if not self._resuming:
+            self._progress = Progress(0, 0, Position(0, None, self._progress.carried))
+        self._resuming = False
+        settings, circle = self._settings, self._circle
+        progress = self._progress
+        source = Source(self._packs, self._loads, settings.grid.stages, settings.amounts, progress.position)
+        patience, stop = Patience(circle.timeout_s), Event()
+        number, meeting, transport = circle.begin(patience, stop)
+        executor = Executor(settings, circle.rank, number, meeting, transport)
+        runner: Runner = Beside(executor, patience, stop) if self._depth else Inline(executor, patience)
+        begun = Pass(settings, source, runner, circle, progress, self._depth, self._device, self._on_step)
+        self._pass = weakref.ref(begun)
+        return begun
+
+    def __len__(self) -> int:
+        """Micro-batches in a pass, by the lengths of all sources when the loader was built; never communicates.
+
+        TypeError if a source has no length, or with "carry", where it changes from pass to pass.
+        """
+        if self._n_steps is None:
+            raise TypeError('this loader has no length: a source has none, or at_end is "carry".')
+        return self._n_steps * self._settings.grid.n_micro_steps
+
+    def __repr__(self) -> str:
+        return (
+            f"BalancedLoader({self._settings.balancer!r}, {self._settings.grid!r}, mode={self._settings.mode.value!r})"
+        )
+
+    @property
+    def dropped(self) -> int:
+        """Packs that were loaded on this rank, and that the end of the last pass left over under "min"."""
+        return self._progress.dropped
+
+    @property
+    def carried(self) -> int:
+        """Packs of this rank that lead the next pass, under "carry"."""
+        return len(self._progress.carried)
+
+    def state_dict(self) -> dict[str, object]:
+        """Return where the training loop is: after the last micro-batch that it was given. Never communicates."""
+        progress = self._progress
+        return {
+            "version": STATE_VERSION,
+            "n_ranks": self._settings.grid.n_ranks,
+            "step": progress.step,
+            "micro_step": progress.micro_step,
+            "position": progress.position,
+        }
+
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
+        """Let the next pass begin where ``state`` was taken. All ranks do it.
+
+        A source with ``state_dict`` and ``load_state_dict`` is given its own state; of another, as many packs are
+        skipped. Raises `CannotResume` for another number of ranks unless the source has a state and a step was
+        complete.
+        """
+        position, step, micro_step = (state.get(name) for name in ("position", "step", "micro_step"))
+        well_formed = isinstance(position, Position) and isinstance(step, int) and isinstance(micro_step, int)
+        if state.get("version") != STATE_VERSION or not well_formed:
+            raise CannotResume(f"the state is none of this version of BalancedLoader: it has {sorted(state)}.")
+        assert isinstance(position, Position)
+        assert isinstance(step, int)
+        assert isinstance(micro_step, int)
+        n_ranks = self._settings.grid.n_ranks
+        if state["n_ranks"] != n_ranks and (micro_step or (position.drawn and position.state is None)):
+            raise CannotResume(
+                f"the state is of {state['n_ranks']} ranks, micro-step {micro_step}, this loader has {n_ranks}: only a "
+                f"source with load_state_dict can re-shard, and only between steps."
+            )
+        self._end_pass()
+        self._progress = Progress(step, micro_step, position, position.carried)
+        self._resuming = True
+
+    def close(self) -> None:
+        """End the pass under way, its thread, and the group; again is harmless. Returns within 5 s."""
+        self._end_pass()
+        self._circle.close()
+
+    def _end_pass(self) -> None:
+        under_way = self._pass()
+        if under_way is not None:
+            under_way.close()
+
+
+def _length_of(packs: Iterable[object]) -> int:
+    """Return the number of packs, -1 if the source does not know."""
+    try:
+        return len(packs)  # type: ignore[arg-type]
+    except TypeError:
+        return -1
+
+
+def _steps(settings: Settings, lengths: list[int]) -> int | None:
+    """Return the steps of a pass over sources of these lengths, None if that is not known."""
+    if min(lengths) < 0 or settings.at_end is AtEnd.CARRY:
+        return None
+    if settings.at_end is AtEnd.MIN:
+        return min(lengths) // settings.places
+    return -(-max(lengths) // settings.places)

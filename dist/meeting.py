@@ -1,0 +1,230 @@
+"""Where ranks wait for each other: in the rendezvous store, by name, and not inside a collective.
+
+A gloo call that waits cannot be cancelled, and names nobody. So ranks meet here before each collective: whoever is
+late, raises, or closes is seen by name, for as long as it takes, while nobody is inside gloo.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from threading import Event
+from time import monotonic, sleep
+from typing import Protocol
+
+from .errors import ExchangeError, ExchangeTimeout, RankClosed, RankDisagreement, RankFailed, RankLost
+
+__all__ = ["Meeting", "Patience", "Store"]
+
+log = logging.getLogger(__name__)
+
+POLL_S = (0.000_05, 0.1)  # shortest and longest pause between two looks; they grow with the time waited
+WARN_S = 10.0
+STORE_TIMEOUT = timedelta(seconds=30)  # of one request; a store that takes longer is gone
+DETAILS = 4_000  # characters of a traceback that travel
+
+
+class Store(Protocol):
+    """What is used of a ``torch.distributed`` store."""
+
+    def set(self, key: str, value: str, /) -> None: ...
+    def get(self, key: str, /) -> bytes: ...
+    def add(self, key: str, amount: int, /) -> int: ...
+    def check(self, keys: list[str], /) -> bool: ...
+    def multi_get(self, keys: list[str], /) -> list[bytes]: ...
+    def compare_set(self, key: str, expected: str, desired: str, /) -> bytes: ...
+    def delete_key(self, key: str, /) -> bool: ...
+
+
+class Patience:
+    """How long others may take: ``timeout_s`` from when somebody here began to wait for the result.
+
+    A rank whose training loop is busy elsewhere (evaluation, a checkpoint) can wait for late ones for ever.
+    """
+
+    def __init__(self, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+        self._since: float | None = None
+
+    @contextmanager
+    def tried(self) -> Iterator[None]:
+        """The time inside counts."""
+        self._since = monotonic()
+        try:
+            yield
+        finally:
+            self._since = None
+
+    @property
+    def waited(self) -> float:
+        """Seconds that somebody has waited, 0.0 if nobody does."""
+        since = self._since
+        return 0.0 if since is None else monotonic() - since
+
+
+class Meeting:
+    """The meetings of one pass over the data, numbered 0, 1, ...; one thread of each rank takes part.
+
+    Each meeting has one verdict, written once (the first wins) and read by all: ranks go on together, or all raise the
+    same error. Keys stay few: two per rank and three, the verdict before the last is deleted.
+    """
+
+    def __init__(
+        self, store: Store, rank: int, n_ranks: int, patience: Patience, stop: Event, last: Meeting | None = None
+    ) -> None:
+        """``last``: the meeting of the pass before, whose keys are removed once all have left it."""
+        self._store, self._rank, self._n_ranks = store, rank, n_ranks
+        self._patience, self._stop = patience, stop
+        self._round, self._step = 0, -1
+        self._phase = "start"
+        self._last = last
+
+    def enter(self, step: int, phase: str) -> None:
+        """Say where this rank is, for others to read when they miss it."""
+        self._step, self._phase = step, phase
+        self._store.set(f"phase/{self._rank}", f"step {step}, {phase}")
+
+    def meet(self, word: str, explain: Callable[[dict[str, list[int]]], str] | None = None) -> None:
+        """Wait until every rank is here with the same ``word``. Raises on all ranks alike:
+
+        `RankDisagreement` (``explain`` tells from ranks by word what differs), `RankFailed`, `RankClosed`, `RankLost`
+        or `ExchangeTimeout`, by what the verdict says.
+        """
+        self._store.set(f"word/{self._rank}", f"{self._round} {word}")
+        if self._store.add("arrived", 1) == self._n_ranks * (self._round + 1):
+            self._judge(explain)
+        else:
+            self._wait()
+        error = self._verdict()
+        if error:
+            raise error
+        if self._round and self._rank == 0:
+            self._store.delete_key(f"verdict/{self._round - 1}")  # all have come from there, and so have read it
+        if self._last is not None:
+            self._last.forget()
+            self._last = None
+        self._round += 1
+
+    def tell(self, text: str) -> None:
+        """Leave ``text`` for those who come to the next meeting."""
+        self._store.set(f"told/{self._round % 2}", text)
+
+    def told(self) -> str:
+        """Return what was told before the last meeting."""
+        return self._store.get(f"told/{(self._round - 1) % 2}").decode()
+
+    def fail(self, error: BaseException, trace: str) -> None:
+        """Tell the others that this rank raised."""
+        text = f"{type(error).__name__}: {error}"
+        self._rule("failed", [self._rank], text, trace[-DETAILS:])
+
+    def close(self) -> None:
+        """Tell the others that this rank comes no more."""
+        self._rule("closed", [self._rank], "", "")
+
+    def lose(self, error: BaseException) -> ExchangeError:
+        """Return the error to raise after a collective broke off with ``error``: it names the ranks that are gone.
+
+        Every survivor reports here; who does not within some seconds is missing.
+        """
+        self._store.set(f"survivor/{self._rank}/{self._round}", "")
+        begin = monotonic()
+        missing = self._silent()
+        while missing and monotonic() - begin < (2.0 if len(missing) == 1 else 6.0):
+            sleep(0.05)
+            missing = self._silent()
+        where = self._where(missing)
+        text = f"{where or 'a connection was lost, though every rank answers'}. Reported here: {error}".strip()
+        self._rule("lost", missing, text, "")
+        return self._verdict() or RankLost(text, tuple(missing), self._step, self._phase)
+
+    def forget(self) -> None:
+        """Remove this rank's keys. To be called once a later pass has begun: nobody reads them then."""
+        keys = [f"word/{self._rank}", f"phase/{self._rank}"]
+        if self._rank == 0:
+            keys += ["arrived", "told/0", "told/1", f"verdict/{self._round}", f"verdict/{self._round - 1}"]
+        for key in keys:
+            self._store.delete_key(key)
+
+    def _silent(self) -> list[int]:
+        return [r for r in range(self._n_ranks) if not self._store.check([f"survivor/{r}/{self._round}"])]
+
+    def _judge(self, explain: Callable[[dict[str, list[int]]], str] | None) -> None:
+        said = self._store.multi_get([f"word/{rank}" for rank in range(self._n_ranks)])
+        ranks: dict[str, list[int]] = {}
+        for rank, text in enumerate(said):
+            ranks.setdefault(text.decode().partition(" ")[2], []).append(rank)
+        if len(ranks) == 1:
+            self._rule("go", [], "", "")
+            return
+        odd = sorted(rank for those in sorted(ranks.values(), key=len)[:-1] for rank in those)
+        self._rule("disagreed", odd, explain(ranks) if explain else _listed(ranks), "")
+
+    def _wait(self) -> None:
+        begin, warned = monotonic(), False
+        while not self._store.check([f"verdict/{self._round}"]):
+            if self._stop.is_set():
+                self.close()
+                return
+            waited = self._patience.waited
+            if waited > self._patience.timeout_s:
+                missing = self._missing()
+                self._rule("late", missing, f"{self._where(missing)}, after {self._patience.timeout_s:g} s", "")
+                return
+            if waited > WARN_S and not warned:
+                warned = True
+                log.warning("step %d, %s: still waiting for %s", self._step, self._phase, self._where(self._missing()))
+            sleep(min(max((monotonic() - begin) / 8, POLL_S[0]), POLL_S[1]))
+
+    def _missing(self) -> list[int]:
+        """Ranks that have not come to this meeting."""
+        keys = [f"word/{rank}" for rank in range(self._n_ranks)]
+        here = [self._store.check([key]) and int(self._store.get(key).split()[0]) >= self._round for key in keys]
+        return [rank for rank, came in enumerate(here) if not came]
+
+    def _where(self, ranks: list[int]) -> str:
+        seen = [self._store.check([f"phase/{rank}"]) for rank in ranks]
+        return ", ".join(
+            f"rank {rank} ({'last at ' + self._store.get(f'phase/{rank}').decode() if known else 'not seen yet'})"
+            for rank, known in zip(ranks, seen, strict=True)
+        )
+
+    def _rule(self, kind: str, ranks: list[int], text: str, details: str) -> None:
+        verdict = json.dumps([kind, ranks, text, details, self._step, self._phase])
+        self._store.compare_set(f"verdict/{self._round}", "", verdict)
+
+    def _verdict(self) -> ExchangeError | None:
+        """Return the error to raise after this meeting, or None if all go on."""
+        kind, ranks, text, details, step, phase = json.loads(self._store.get(f"verdict/{self._round}"))
+        who = f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
+        where = f"step {step}, {phase}"
+        cls: type[ExchangeError]
+        match kind:
+            case "go":
+                return None
+            case "disagreed":
+                message, cls = f"{where}: {text}. Nothing was moved.", RankDisagreement
+            case "failed":
+                message, cls = f"{where}: {who} raised {text}", RankFailed
+            case "closed":
+                message = f"{where}: {who} closed its loader. End all ranks at the same step, or use at_end."
+                cls = RankClosed
+            case "late":
+                message = (
+                    f"{where}: waited in vain for {text}. It is dead, stopped, or its training loop asks for no packs; "
+                    f"raise timeout if it was only slow."
+                )
+                cls = ExchangeTimeout
+            case _:
+                message, cls = f"{where}: lost {text}", RankLost
+        error = cls(message, tuple(ranks), step, phase)
+        if isinstance(error, RankFailed):
+            error.details = details
+        return error
+
+
+def _listed(ranks: dict[str, list[int]]) -> str:
+    return ", ".join(f"ranks {', '.join(map(str, those))}: {word}" for word, those in ranks.items())

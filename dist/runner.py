@@ -1,0 +1,146 @@
+"""Who runs the steps: a thread beside the training loop, or the training loop itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+from typing import NamedTuple, Protocol, TypeAlias
+
+from .errors import ExchangeError
+from .executor import Delivery, Executor
+from .meeting import Patience
+from .source import Weighed
+
+__all__ = ["Beside", "Inline", "Runner"]
+
+log = logging.getLogger(__name__)
+
+JOIN_S = 4.5  # longer than a collective may take; a thread that is still busy then is left behind
+LOOK_S = 1.0  # how often the training loop looks whether the thread is alive
+
+
+class Order(NamedTuple):
+    """What the training loop asks for."""
+
+    step: int
+    packs: Sequence[Weighed]
+    error: Exception | None  # what the source raised
+
+
+Answer: TypeAlias = "Delivery | Exception | None"  # None: the pass has ended
+
+
+class Runner(Protocol):
+    """Steps are ordered one after the other, and taken in the same order."""
+
+    def order(self, order: Order) -> None: ...
+    def take(self) -> Answer: ...
+    def close(self) -> bool:
+        """End; again is harmless. Return whether everything has come to rest."""
+        ...
+
+    @property
+    def ready(self) -> int:
+        """Steps that can be taken without waiting."""
+        ...
+
+
+class Inline:
+    """No thread: a step runs when it is taken, and the training loop waits for all of it."""
+
+    def __init__(self, executor: Executor, patience: Patience) -> None:
+        self._executor, self._patience = executor, patience
+        self._orders: list[Order] = []
+        self._over = False
+
+    @property
+    def ready(self) -> int:
+        return 0
+
+    def order(self, order: Order) -> None:
+        self._orders.append(order)
+
+    def take(self) -> Answer:
+        with self._patience.tried():
+            answer = _run(self._executor, self._orders.pop(0))
+        self._over = not isinstance(answer, Delivery)
+        return answer
+
+    def close(self) -> bool:
+        if not self._over:
+            _withdraw(self._executor)
+        self._over = True
+        return True
+
+
+class Beside:
+    """One daemon thread, which knows neither the loader nor its iterator: dropping these ends it.
+
+    The queues are bounded by who orders: no more than ``depth`` + 1 steps are under way.
+    """
+
+    def __init__(self, executor: Executor, patience: Patience, stop: Event) -> None:
+        self._patience, self._stop = patience, stop
+        self._orders: SimpleQueue[Order | None] = SimpleQueue()
+        self._answers: SimpleQueue[Answer] = SimpleQueue()
+        self._thread = Thread(
+            target=_serve, args=(executor, self._orders, self._answers, stop), name="evenstep-exchange", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def ready(self) -> int:
+        return self._answers.qsize()
+
+    def order(self, order: Order) -> None:
+        self._orders.put(order)
+
+    def take(self) -> Answer:
+        with self._patience.tried():
+            while True:
+                try:
+                    return self._answers.get(timeout=LOOK_S)
+                except Empty:
+                    if not self._thread.is_alive() and self._answers.empty():
+                        return RuntimeError("the exchange thread has ended without an answer.")
+
+    def close(self) -> bool:
+        self._stop.set()
+        self._orders.put(None)
+        self._thread.join(JOIN_S)
+        if self._thread.is_alive():
+            log.warning("the exchange thread is still busy after %g s, and is left behind", JOIN_S)
+            return False
+        return True
+
+
+def _serve(executor: Executor, orders: SimpleQueue[Order | None], answers: SimpleQueue[Answer], stop: Event) -> None:
+    """The thread: no local outlives its step, or the last packs would stay alive while it waits."""
+    over = False
+    while not over and not stop.is_set():
+        order = orders.get()
+        if order is None:
+            break
+        answer = _run(executor, order)
+        over = not isinstance(answer, Delivery)
+        answers.put(answer)
+        del order, answer
+    if not over:
+        _withdraw(executor)
+
+
+def _run(executor: Executor, order: Order) -> Answer:
+    try:
+        return executor.step(order.step, order.packs, order.error)
+    except Exception as error:
+        return error
+
+
+def _withdraw(executor: Executor) -> None:
+    """Tell the others that this rank comes no more, if the store still lives."""
+    try:
+        executor.meeting.close()
+    except (ExchangeError, RuntimeError) as error:
+        log.debug("closing without telling the others: %s", error)

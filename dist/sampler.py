@@ -1,0 +1,207 @@
+"""Balance before anything is loaded: samplers for datasets whose lengths are known. Nothing moves between ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+import torch.distributed as td
+from torch.utils.data import Sampler
+
+from balancers import Balancer, Grid, Linear, Plan, Problem
+from balancers.grid import GridLike
+from packing import BestFitDecreasing, Limits, Packer, Packing, Samples
+from packing.arrays import Int64, as_int, as_int64
+from packing.samples import LimitsLike, SamplesLike
+
+from .errors import InvalidLoader
+
+__all__ = ["BalancedBatchSampler", "BalancedSampler"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class _Epoch:
+    """What an epoch is made of: the units of each full step, shuffled; units behind the last are left over."""
+
+    steps: list[Int64]
+    left_over: Int64
+    packing: Packing | None = None  # None: a unit is a sample
+
+
+class _Planned(Sampler[T], Generic[T]):
+    """What both samplers share: full steps and their plans. Every rank computes all of it, and takes its part."""
+
+    def __init__(
+        self, balancer: Balancer, grid: GridLike, per_cell: int, seed: int, at_end: str, rank: int | None
+    ) -> None:
+        self._balancer, self._grid = balancer, Grid.of(grid)
+        self._per_cell = as_int("units per cell", per_cell, InvalidLoader, least=1)
+        self._seed = as_int("seed", seed, InvalidLoader, least=0)
+        if at_end not in ("drop", "repeat"):
+            raise InvalidLoader(f'at_end is "drop" or "repeat" for samplers; got {at_end!r}.')
+        self._repeat = at_end == "repeat"
+        self._rank = _rank_in(self._grid, rank)
+        self._number = 0
+        self._cached: _Epoch | None = None
+
+    def set_epoch(self, epoch: int) -> None:
+        """Shuffle by ``epoch`` from the next ``iter`` on. All ranks give the same."""
+        self._number, self._cached = as_int("epoch", epoch, InvalidLoader, least=0), None
+
+    @property
+    def left_over(self) -> Int64:
+        """Samples that this epoch does not use ("drop"), or uses twice ("repeat"): the same on every rank."""
+        epoch = self._epoch
+        if epoch.packing is None:
+            return epoch.left_over
+        samples = [self._samples_of(epoch, int(unit)) for unit in epoch.left_over]
+        return np.concatenate([*samples, np.zeros(0, dtype=np.int64)])
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of this epoch, the same on every rank."""
+        return len(self._epoch.steps)
+
+    @property
+    def _epoch(self) -> _Epoch:
+        if self._cached is None:
+            self._cached = self._planned_epoch(np.random.default_rng((self._seed, self._number)))
+        return self._cached
+
+    def _planned_epoch(self, rng: np.random.Generator) -> _Epoch:
+        raise NotImplementedError
+
+    def _loads(self, epoch: _Epoch, units: Int64) -> Int64:
+        raise NotImplementedError
+
+    def _samples_of(self, epoch: _Epoch, unit: int) -> Int64:
+        return np.array([unit]) if epoch.packing is None else epoch.packing[unit]
+
+    def _cut(self, units: Int64, packing: Packing | None) -> _Epoch:
+        """Cut shuffled units into full steps. What is left over is dropped, or a step is made of it and of the first
+        units once more: equal numbers of micro-batches on every rank either way."""
+        size = self._grid.n_cells * self._per_cell
+        full = len(units) // size
+        rest = units[full * size :]
+        steps = list(units[: full * size].reshape(full, size))
+        if self._repeat and len(rest):
+            again = np.resize(units, size - len(rest))
+            return _Epoch([*steps, np.concatenate([rest, again])], again, packing)
+        return _Epoch(steps, rest, packing)
+
+    def _cells(self) -> Iterator[list[int]]:
+        """Yield the samples of this rank, micro-step by micro-step."""
+        epoch = self._epoch
+        for step, units in enumerate(epoch.steps):
+            plan: Plan = self._balancer.plan(Problem(self._loads(epoch, units), self._grid, step=step))
+            for micro_step in range(self._grid.n_micro_steps):
+                own = units[plan.packs(self._rank, micro_step)]
+                yield [int(sample) for unit in own for sample in self._samples_of(epoch, int(unit))]
+
+
+class BalancedBatchSampler(_Planned[list[int]]):
+    """Packs samples anew in every epoch and yields the samples of this rank's packs, one list per micro-step.
+
+    For ``DataLoader(dataset, batch_sampler=...)``. Shuffled by (seed, epoch), packed by ``packer`` within ``limits``,
+    packs shuffled, ``grid.n_cells x packs_per_cell`` of them per step planned by ``balancer`` under ``cost``. With
+    ``at_end="drop"`` packs behind the last full step are not used, with "repeat" the first ones fill it up:
+    ``left_over`` lists their samples. ``rank``: of this process in the grid; None: that in torch.distributed. Nothing
+    is communicated. Samples of no pack (oversize policies of ``limits``) are in ``packing.left_over``.
+    """
+
+    def __init__(
+        self,
+        samples: SamplesLike,
+        *,
+        grid: GridLike,
+        limits: LimitsLike,
+        cost: Linear,
+        balancer: Balancer,
+        packer: Packer | None = None,
+        packs_per_cell: int = 1,
+        seed: int = 0,
+        at_end: str = "drop",
+        rank: int | None = None,
+    ) -> None:
+        super().__init__(balancer, grid, packs_per_cell, seed, at_end, rank)
+        self._samples, self._limits, self._cost = Samples.of(samples), Limits.of(limits), cost
+        self._packer = packer or BestFitDecreasing()
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return self._cells()
+
+    def __len__(self) -> int:
+        return self.n_steps * self._grid.n_micro_steps
+
+    @property
+    def packing(self) -> Packing:
+        """The packs of this epoch, over its shuffled samples."""
+        packing = self._epoch.packing
+        assert packing is not None
+        return packing
+
+    def _planned_epoch(self, rng: np.random.Generator) -> _Epoch:
+        self._order = rng.permutation(len(self._samples))
+        columns = {name: values[self._order] for name, values in self._samples.columns.items()}
+        packing = self._packer.pack(Samples(self._samples.tokens[self._order], columns), self._limits, self._number)
+        self._loads_of_packs = self._cost.loads(packing.sums())
+        return self._cut(rng.permutation(len(packing)), packing)
+
+    def _loads(self, epoch: _Epoch, units: Int64) -> Int64:
+        return self._loads_of_packs[units]
+
+    def _samples_of(self, epoch: _Epoch, unit: int) -> Int64:
+        found: Int64 = self._order[super()._samples_of(epoch, unit)]
+        return found
+
+
+class BalancedSampler(_Planned[int]):
+    """Yields the samples of this rank one by one, ``batch_size`` per micro-step: fixed batches of even load.
+
+    For ``DataLoader(dataset, batch_size=..., sampler=...)``. ``loads``: (n_samples,) what each sample costs. The grid
+    must not leave cells uneven: `Counts.EQUAL`.
+    """
+
+    def __init__(
+        self,
+        loads: SamplesLike,
+        *,
+        grid: GridLike,
+        balancer: Balancer,
+        batch_size: int,
+        seed: int = 0,
+        at_end: str = "drop",
+        rank: int | None = None,
+    ) -> None:
+        super().__init__(balancer, grid, batch_size, seed, at_end, rank)
+        remedy = "Loads are whole numbers >= 0."
+        self._all_loads = as_int64("loads", np.asarray(loads), InvalidLoader, remedy=remedy)
+        fewest, most = self._grid.counts_for(self._grid.n_cells * self._per_cell)
+        if fewest < most:
+            raise InvalidLoader(f"batches of one size need Grid(counts=Counts.EQUAL); got {self._grid!r}.")
+
+    def __iter__(self) -> Iterator[int]:
+        for batch in self._cells():
+            yield from batch
+
+    def __len__(self) -> int:
+        return self.n_steps * self._grid.n_micro_steps * self._per_cell
+
+    def _planned_epoch(self, rng: np.random.Generator) -> _Epoch:
+        return self._cut(rng.permutation(len(self._all_loads)), None)
+
+    def _loads(self, epoch: _Epoch, units: Int64) -> Int64:
+        return self._all_loads[units]
+
+
+def _rank_in(grid: Grid, rank: int | None) -> int:
+    if rank is None:
+        there = td.is_available() and td.is_initialized()
+        rank, size = (td.get_rank(), td.get_world_size()) if there else (0, 1)
+        if size != grid.n_ranks:
+            raise InvalidLoader(f"the grid has {grid.n_ranks} ranks, the job {size}. Say which rank this is: rank=...")
+    return as_int("rank", rank, InvalidLoader, least=0, most=grid.n_ranks - 1)

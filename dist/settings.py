@@ -1,0 +1,161 @@
+"""What a loader is told once: the same on every rank, compared before anything else."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import numpy as np
+
+from balancers import Balancer, Cap, Counts, Grid, Plan, Problem
+from packing.algorithm import Algorithm
+from packing.arrays import Int32, Int64, as_int
+
+from .agreement import Form, Table
+from .errors import InvalidLoader
+
+__all__ = ["AtEnd", "Mode", "Settings"]
+
+
+class Mode(Enum):
+    """What a loader does with a plan."""
+
+    OFF = "off"  # makes none: every pack stays where it is
+    SHADOW = "shadow"  # makes it and reports what it would gain: every pack stays where it is
+    BALANCE = "balance"  # acts on it
+
+
+class AtEnd(Enum):
+    """What happens when ranks have different numbers of packs."""
+
+    PAD = "pad"  # the longest decides: empty places are filled with dummies of weight zero
+    MIN = "min"  # the shortest decides: what others hold is dropped, and counted
+    CARRY = "carry"  # the same, but what is left leads the next pass
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The arguments of a loader that every rank must share."""
+
+    balancer: Balancer
+    grid: Grid
+    packs_per_cell: int
+    amounts: tuple[str, ...]
+    caps: tuple[tuple[str, int], ...]
+    at_end: AtEnd
+    mode: Mode
+
+    @classmethod
+    def checked(
+        cls,
+        balancer: Balancer,
+        grid: Grid,
+        packs_per_cell: int,
+        amounts: tuple[str, ...],
+        caps: Mapping[str, int],
+        at_end: str,
+        mode: str,
+    ) -> Settings:
+        """Raises `InvalidLoader`."""
+        if not isinstance(balancer, Balancer):
+            raise InvalidLoader(f"balancer must be a Balancer; got {balancer!r}. BALANCERS.parse reads texts.")
+        if grid.n_steps != 1:
+            raise InvalidLoader(f"a loader acts on one step at a time; got {grid!r}. Use n_steps=1.")
+        places = as_int("packs_per_cell", packs_per_cell, InvalidLoader, least=1)
+        names = tuple(dict.fromkeys((*amounts, *caps)))
+        both = sorted({*names} & {*grid.stages, "packs"})
+        if both:
+            raise InvalidLoader(f"{both} are loads or counted anyway; amounts and caps have names of their own.")
+        limits = tuple((name, as_int(f"caps[{name!r}]", most, InvalidLoader, least=0)) for name, most in caps.items())
+        for kind, value in ((AtEnd, at_end), (Mode, mode)):
+            if value not in {each.value for each in kind}:
+                raise InvalidLoader(f"{value!r} is none of {', '.join(repr(each.value) for each in kind)}.")
+        return cls(balancer, grid, places, names, limits, AtEnd(at_end), Mode(mode))
+
+    @property
+    def places(self) -> int:
+        """Packs of one rank in a full step."""
+        return self.grid.n_micro_steps * self.packs_per_cell
+
+    @property
+    def form(self) -> Form:
+        """The message that these settings need."""
+        return Form(self.grid.n_ranks, self.places, len(self.grid.stages), len(self.amounts))
+
+    @property
+    def portable(self) -> bool:
+        """Whether every rank computes the same plan; if not, rank 0 plans for all."""
+        return _portable(self.balancer)
+
+    def word(self) -> str:
+        """What ranks compare: equal where these settings, and the versions that matter, are."""
+        return f"{self!r}, Python {platform.python_version()}"
+
+    def home(self, table: Table) -> Int64:
+        """Return the cell that holds each pack, (n_packs,)."""
+        return table.place // self.packs_per_cell * self.grid.n_ranks + table.home_rank
+
+    def ended(self, counts: Int64) -> bool:
+        """Return whether there is no such step: ranks bring ``counts`` packs, (n_ranks,)."""
+        if self.at_end is AtEnd.PAD:
+            return not counts.any()
+        return bool((counts < self.places).any())
+
+    def problem(self, table: Table, step: int) -> Problem:
+        """Return the problem of one step; counts that only a full step can meet give way where packs are missing."""
+        grid = self.grid
+        if int(table.counts.sum()) < self.places * grid.n_ranks:
+            if grid.counts is Counts.EQUAL:
+                grid = replace(grid, counts=Counts.PADDED)
+            elif not isinstance(grid.counts, Counts):
+                grid = replace(grid, counts=(0, grid.counts[1]))
+        columns = dict(zip(self.amounts, table.amounts.T, strict=True))
+        caps = tuple(Cap(name, columns[name], most) for name, most in self.caps) if self.mode is not Mode.OFF else ()
+        loads = table.loads[:, 0] if len(grid.stages) == 1 else table.loads
+        return Problem(loads, grid, self.home(table), table.n_bytes, step, constraints=caps)
+
+    def fill(self, held: Int64) -> Int64:
+        """Return how many packs each cell shall hold, dummies included, given what it ``held``, (n_cells,)."""
+        fixed = self.grid.counts in (Counts.EQUAL, Counts.PADDED)
+        return np.maximum(held, self.packs_per_cell if fixed else 1)
+
+    def warm_up(self) -> None:
+        """Plan some invented steps, so that nothing is compiled later, and a balancer that refuses does so now.
+
+        They differ, since what a balancer runs depends on whether its first plan meets the bound.
+        """
+        if self.mode is Mode.OFF:
+            return
+        rng = np.random.default_rng(0)
+        for trial, largest in enumerate((9, 1_000, 10**6, 10**6)):
+            counts = np.full(self.grid.n_ranks, self.places)
+            counts[-1] -= trial == 3  # a step with a pack missing
+            n = int(counts.sum())
+            table = Table(
+                counts=counts,
+                has_dummy=np.ones(self.grid.n_ranks, dtype=np.int64),
+                loads=rng.integers(1, largest, (n, len(self.grid.stages))) ** (1 + (trial == 2)),
+                amounts=np.zeros((n, len(self.amounts)), dtype=np.int64),
+                n_bytes=rng.integers(1, 10**6, n),
+                index=np.zeros(n, dtype=np.int64),
+            )
+            alone = table.place % self.packs_per_cell == 0  # one pack per cell takes the whole cap: home is feasible
+            for column, name in enumerate(self.amounts):
+                table.amounts[:, column] = alone * dict(self.caps).get(name, 1)
+            self.plan(self.problem(table, 0)).digest()
+
+    def plan(self, problem: Problem, cell: Int32 | None = None) -> Plan:
+        """Return the plan to act on: that of the balancer, or of ``cell`` if another rank has planned; or home."""
+        plan = self.balancer.plan(problem) if cell is None else Plan(problem, cell, repr(self.balancer))
+        return plan.or_home()
+
+
+def _portable(value: object) -> bool:
+    """Whether a balancer, and all balancers inside it, give the same plan on every machine."""
+    if isinstance(value, tuple):
+        return all(map(_portable, value))
+    if not isinstance(value, Algorithm):
+        return True
+    return getattr(value, "portable", True) and all(map(_portable, vars(value).values()))

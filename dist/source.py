@@ -1,0 +1,124 @@
+"""The packs of this rank: pulled on the caller's thread, weighed, numbered."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple, Protocol, TypeAlias, cast
+
+from packing.arrays import as_int
+
+from .errors import CannotResume, CannotWrap, InvalidLoader
+
+__all__ = ["Loads", "Position", "Source", "Weighed", "check_source"]
+
+Loads: TypeAlias = Callable[[object], "int | Sequence[int] | Mapping[str, int]"]
+COMMUNICATING = ("DataLoaderShard", "DataLoaderDispatcher")  # of accelerate: collectives inside iteration
+
+
+class Weighed(NamedTuple):
+    """A pack of this rank with what it costs and holds."""
+
+    pack: object
+    number: int  # in the source, from 0 in each pass
+    loads: tuple[int, ...]
+    amounts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where the source was before a pack was pulled."""
+
+    drawn: int  # packs taken from the source in this pass
+    state: object  # the source's own state_dict(), or None
+    carried: tuple[Weighed, ...]  # packs of the pass before that were still to come
+
+
+class Source:
+    """One pass over the packs.
+
+    All of it runs on the thread of the training loop, at places that depend on no other rank: a source or ``loads``
+    that draws random numbers, or touches the accelerator, does so as it would without balancing.
+    """
+
+    def __init__(
+        self,
+        packs: Iterable[object],
+        loads: Loads,
+        stages: tuple[str, ...],
+        amounts: tuple[str, ...],
+        position: Position,
+    ) -> None:
+        self._packs, self._loads, self._stages, self._amounts = packs, loads, stages, amounts
+        self._carried = deque(position.carried)
+        self._drawn = position.drawn
+        if position.state is not None:
+            cast("_Stateful", packs).load_state_dict(position.state)
+        self._iterator: Iterator[object] = iter(packs)  # starts DataLoader workers: before our thread, on this one
+        if position.drawn and position.state is None:
+            skipped = sum(1 for _ in islice(self._iterator, position.drawn))
+            if skipped < position.drawn:
+                raise CannotResume(
+                    f"the source ended after {skipped} packs; the state was taken after {position.drawn}."
+                )
+
+    def position(self) -> Position:
+        """Return where the source is."""
+        stateful = hasattr(self._packs, "state_dict") and hasattr(self._packs, "load_state_dict")
+        state = cast("_Stateful", self._packs).state_dict() if stateful else None
+        return Position(self._drawn, state, tuple(self._carried))
+
+    def pull(self, n: int) -> list[Weighed]:
+        """Return the next ``n`` packs, fewer at the end. Raises what the source or ``loads`` raises."""
+        pulled = [self._carried.popleft() for _ in range(min(n, len(self._carried)))]
+        for pack in islice(self._iterator, n - len(pulled)):
+            loads, amounts = self._weigh(pack)
+            pulled.append(Weighed(pack, self._drawn, loads, amounts))
+            self._drawn += 1
+        return pulled
+
+    def _weigh(self, pack: object) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        given: object = self._loads(pack)
+        names = (*self._stages, *self._amounts)
+        if isinstance(given, Mapping):
+            missing = [name for name in names if name not in given]
+            if missing:
+                raise InvalidLoader(f"loads(pack {self._drawn}) must hold {missing}; it has {sorted(map(str, given))}.")
+            values = [given[name] for name in names]
+        elif self._amounts:
+            raise InvalidLoader(
+                f"loads(pack {self._drawn}) must return a mapping with {list(names)}, since amounts or caps are given; "
+                f"got {given!r}."
+            )
+        else:
+            values = list(given) if isinstance(given, Sequence) else [given]
+        if len(values) != len(names):
+            raise InvalidLoader(
+                f"loads(pack {self._drawn}) must give one value per stage {self._stages}; got {given!r}."
+            )
+        whole = tuple(
+            as_int(f"loads(pack {self._drawn})[{name!r}]", value, InvalidLoader, least=0)
+            for name, value in zip(names, values, strict=True)
+        )
+        return whole[: len(self._stages)], whole[len(self._stages) :]
+
+
+class _Stateful(Protocol):
+    """A source that can say where it is."""
+
+    def state_dict(self) -> object: ...
+    def load_state_dict(self, state: object) -> None: ...
+
+
+def check_source(packs: object) -> None:
+    """Raise `CannotWrap` for a source that is not iterable, or that communicates by itself."""
+    if not isinstance(packs, Iterable):
+        raise CannotWrap(f"packs must be iterable; got {type(packs).__name__}.")
+    names = {each.__name__ for each in type(packs).__mro__} & {*COMMUNICATING}
+    if names or hasattr(packs, "rng_types"):
+        raise CannotWrap(
+            f"a {type(packs).__name__} was prepared by accelerate: it shards again, and its iteration communicates on "
+            f"the trainer's group. Build a plain DataLoader, shard it yourself, wrap it, and do not prepare the result."
+        )

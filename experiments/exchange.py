@@ -1,0 +1,202 @@
+"""Does the exchange hide behind compute? On gloo ranks of this machine, with a sleep for compute: see the table."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.distributed as td
+
+from balancers import LPT, Balancer, Counts, Grid
+from dist import BalancedLoader, StepRecord
+from packing.errors import EvenstepError
+
+__all__ = ["Exchange", "RankEnded", "Way", "exchange_here", "spawn_exchange"]
+
+WARM_UP = 5  # steps that are not counted
+
+
+class RankEnded(EvenstepError, RuntimeError):
+    """A rank process ended before it had a result."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exchange:
+    """``mb``: bytes of a step's packs on each rank, in 10**6. ``compute_ms``: what a training step sleeps."""
+
+    ranks: int = 2
+    steps: int = 50
+    packs_per_cell: int = 8
+    mb: float = 20.0
+    compute_ms: float = 200.0
+    balancer: Balancer = LPT()
+    seed: int = 0
+
+
+class Way(NamedTuple):
+    """One way of delivering packs: means over steps and ranks, of rank 0 where a rank is meant."""
+
+    name: str
+    step_ms: float
+    exposed_ms: float
+    plan_ms: float
+    exchange_ms: float
+    meet_ms: float
+    moved_mb: float
+    mb_per_s: float  # sent, of rank 0, while it exchanges
+    imbalance_before: float
+    imbalance_after: float
+    rss_growth_mb: float
+    threads_growth: int
+    files_growth: int
+
+
+class _Packs:
+    """Packs of random loads, without end; their bytes are the same few buffers, so that making them costs nothing."""
+
+    def __init__(self, config: Exchange, rank: int) -> None:
+        self._rng = np.random.default_rng((config.seed, rank))
+        n_bytes = int(config.mb * 1e6 / config.packs_per_cell)
+        self._contents = [torch.full((n_bytes,), i, dtype=torch.uint8) for i in range(8)]
+
+    def __iter__(self) -> Iterator[dict[str, object]]:
+        while True:
+            load = int(self._rng.lognormal(6, 1))
+            yield {"load": load, "pixels": self._contents[load % 8]}
+
+
+def exchange_here(config: Exchange, tick: Callable[[str, int], None]) -> list[Way]:
+    """Run all ways on this rank of an initialised job. ``tick`` is told each step. Collective."""
+    ways = [
+        _measured(config, "off", "off", True, tick),
+        _measured(config, "synchronous", "balance", False, tick),
+        _measured(config, "overlapped", "balance", True, tick),
+    ]
+    return [*ways, _bare(ways[1].moved_mb / config.ranks)]
+
+
+def _measured(config: Exchange, name: str, mode: str, overlap: bool, tick: Callable[[str, int], None]) -> Way:
+    records: list[StepRecord] = []
+    loader = BalancedLoader(
+        _Packs(config, td.get_rank()),
+        balancer=config.balancer,
+        grid=Grid(config.ranks, counts=Counts.EQUAL),
+        loads=lambda pack: int(pack["load"]),  # type: ignore[index]
+        packs_per_cell=config.packs_per_cell,
+        mode=mode,
+        overlap=overlap,
+        on_step=records.append,
+    )
+    times, usage = [], []
+    begin = time.perf_counter()
+    for batch in loader:
+        if batch.step in (WARM_UP, WARM_UP + config.steps):
+            usage.append(_usage())
+            td.barrier()
+            begin = time.perf_counter()
+        if batch.step == WARM_UP + config.steps:
+            break
+        time.sleep(config.compute_ms / 1e3)
+        td.all_reduce(torch.ones(1000))  # the training loop's own collective
+        times.append(time.perf_counter() - begin)
+        begin = time.perf_counter()
+        tick(name, batch.step)
+    loader.close()
+    counted = records[WARM_UP + 1 : WARM_UP + config.steps]
+    growth = [after - before for before, after in zip(*usage, strict=True)]
+
+    def mean(field: str) -> float:
+        return statistics.fmean(getattr(each, field) for each in counted)
+
+    exchange_us = mean("exchange_us")
+    return Way(
+        name=name,
+        step_ms=1e3 * statistics.median(times[WARM_UP + 1 :]),
+        exposed_ms=statistics.median(each.exposed_us for each in counted) / 1e3,
+        plan_ms=mean("plan_us") / 1e3,
+        exchange_ms=exchange_us / 1e3,
+        meet_ms=mean("meet_us") / 1e3,
+        moved_mb=mean("moved_bytes") / 1e6,
+        mb_per_s=mean("sent_bytes") / exchange_us if mean("sent_bytes") else 0.0,
+        imbalance_before=mean("imbalance_before"),
+        imbalance_after=mean("imbalance_after"),
+        rss_growth_mb=growth[0] / 1e3,
+        threads_growth=growth[1],
+        files_growth=growth[2],
+    )
+
+
+def _bare(mb: float) -> Way:
+    """A bare all-to-all of one flat tensor, of as many bytes as a rank sends in a step."""
+    n_ranks = td.get_world_size()
+    content = torch.zeros(max(int(mb * 1e6) // n_ranks, 1) * n_ranks, dtype=torch.uint8)
+    arrived = torch.empty_like(content)
+    times = []
+    for _ in range(20):
+        td.barrier()
+        begin = time.perf_counter()
+        td.all_to_all_single(arrived, content)
+        times.append(time.perf_counter() - begin)
+    took = statistics.median(times)
+    sent = len(content) * (n_ranks - 1) / n_ranks / 1e6  # a rank's own share travels nowhere
+    return Way("bare all-to-all", 0, 0, 0, 1e3 * took, 0, sent * n_ranks, sent / took, 0, 0, 0, 0, 0)
+
+
+def _usage() -> tuple[int, int, int]:
+    """Kilobytes of memory, threads, and open files of this process."""
+    status = Path("/proc/self/status").read_text()
+    rss, threads = (int(status.partition(key)[2].split()[0]) for key in ("VmRSS:", "Threads:"))
+    return rss, threads, len(list(Path("/proc/self/fd").iterdir()))
+
+
+def spawn_exchange(config: Exchange, tick: Callable[[str, int], None]) -> list[Way]:
+    """Start the ranks as processes of this machine, and return what rank 0 measured."""
+    context = multiprocessing.get_context("spawn")
+    store = td.TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
+    processes, ends = [], []
+    for rank in range(config.ranks):
+        ours, theirs = context.Pipe()
+        processes.append(context.Process(target=_rank, args=(config, rank, store.port, theirs), daemon=True))
+        processes[-1].start()
+        theirs.close()
+        ends.append(ours)
+    try:
+        while True:
+            for ready in wait([ends[0], *(process.sentinel for process in processes[1:])]):
+                if ready is not ends[0]:
+                    with suppress(EOFError):
+                        if not ends[0].poll(10):
+                            raise RankEnded("a rank ended early; its traceback is above.")
+                try:
+                    said = ends[0].recv()
+                except EOFError:
+                    raise RankEnded("rank 0 ended early; its traceback is above.") from None
+                if isinstance(said, list):
+                    return said
+                tick(*said)
+    finally:
+        for process in processes:
+            process.join(10)
+            process.kill()
+
+
+def _rank(config: Exchange, rank: int, port: int, end: Connection) -> None:
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    torch.set_num_threads(1)
+    store = td.TCPStore("127.0.0.1", port, is_master=False)  # type: ignore[attr-defined]
+    td.init_process_group("gloo", store=store, rank=rank, world_size=config.ranks)
+    ways = exchange_here(config, (lambda *said: end.send(said)) if rank == 0 else (lambda *_: None))
+    if rank == 0:
+        end.send(ways)
+    td.barrier()
+    td.destroy_process_group()

@@ -1,0 +1,139 @@
+"""Rank processes in which something goes wrong, and what the training loop is told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import NamedTuple
+
+import torch.distributed as td
+
+import dist.transport
+from balancers import LPT, Assignment, Balancer, Problem
+from dist import BalancedLoader, ExchangeError
+
+from .jobs import Pack, load_of, loader, own_packs
+
+
+class Told(NamedTuple):
+    """What a training loop was told: steps that it got, the error, and how long it waited for that."""
+
+    steps: int
+    kind: str
+    text: str
+    ranks: tuple[int, ...]
+    seconds: float
+    frames: str
+
+
+@dataclass(frozen=True)
+class Wrong(Balancer):
+    """Goes wrong on rank 1 at step 3."""
+
+    how: str = "raise"
+
+    def assign(self, problem: Problem) -> Assignment:
+        cell = LPT().plan(problem).cell
+        if td.get_rank() == 1 and problem.step == 3:
+            if self.how == "raise":
+                raise ArithmeticError("no plan today")
+            if self.how == "sleep":
+                time.sleep(3)
+            if self.how == "swap":
+                cell = cell ^ 1  # the same cost, the ranks exchanged
+        return Assignment(cell)
+
+
+def source(how: str, n: int) -> Iterator[object]:
+    """Packs of this rank; on rank 1, item 5 goes wrong."""
+    for i, pack in enumerate(own_packs([n] * td.get_world_size())):
+        if i == 5 and td.get_rank() == 1:
+            if how == "raise":
+                raise KeyError("item 5")
+            if how == "unknown":
+                yield Pack(1005, 1, object())  # type: ignore[arg-type]
+        yield pack
+
+
+def train(
+    how: str,
+    at_step: int,
+    timeout: float,
+    depth: int,
+    overlap: bool = True,
+    balancer: Balancer | None = None,
+    packs_per_cell: int = 1,
+) -> Told:
+    """Train 40 steps; rank 1 goes wrong as ``how`` says."""
+    balanced = loader(
+        source(how, 40 * packs_per_cell),
+        balancer=balancer,
+        timeout=timeout,
+        overlap=overlap,
+        depth=depth,
+        packs_per_cell=packs_per_cell,
+    )
+    rank, steps = td.get_rank(), 0
+    begin = time.monotonic()
+    try:
+        for batch in balanced:
+            steps += 1
+            if rank == 1 and batch.step == at_step:
+                if how == "kill":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                if how == "stop":
+                    os.kill(os.getpid(), signal.SIGSTOP)
+                if how == "sleep":
+                    time.sleep(60)
+                if how == "break":
+                    break
+            begin = time.monotonic()
+    except Exception as error:
+        frames, trace = [], error.__traceback__
+        while trace:
+            frames.append(trace.tb_frame.f_code.co_name)
+            trace = trace.tb_next
+        ranks = error.ranks if isinstance(error, ExchangeError) else ()
+        told = Told(steps, type(error).__name__, str(error), ranks, time.monotonic() - begin, " ".join(frames))
+    else:
+        told = Told(steps, "nothing", "", (), 0, "")
+    begin = time.monotonic()
+    balanced.close()
+    assert time.monotonic() - begin < 5
+    assert not [thread for thread in threading.enumerate() if thread.name == "evenstep-exchange"]
+    return told
+
+
+def planning_takes_longer_than_the_group_waits() -> Told:
+    """The gloo group waits 1 s, rank 1 plans for 3 s."""
+    before = dist.transport.GROUP_TIMEOUT
+    dist.transport.GROUP_TIMEOUT = timedelta(seconds=1)
+    try:
+        return train("nothing", 0, 20, 2, balancer=Wrong("sleep"))
+    finally:
+        dist.transport.GROUP_TIMEOUT = before
+
+
+def disagree(how: str) -> tuple[str, str]:
+    """Build loaders that differ between ranks; return the error."""
+    rank = td.get_rank()
+    try:
+        match how:
+            case "arguments":
+                loader(own_packs([2, 2]), balancer=LPT() if rank else Wrong()).close()
+            case "order":
+                for depth in (1, 3) if rank else (3, 1):
+                    loader(own_packs([2, 2]), depth=depth)
+            case "missing":
+                if rank == 0:
+                    loader(own_packs([2, 2]), timeout=1.0)
+            case "grid":
+                BalancedLoader([], balancer=LPT(), grid=4, loads=load_of)
+    except Exception as error:
+        return type(error).__name__, str(error)
+    return "nothing", ""

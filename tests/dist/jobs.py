@@ -1,0 +1,81 @@
+"""What rank processes run in the tests of the loader."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.distributed as td
+
+from balancers import LPT, Balancer, Barrier, Counts, Grid
+from dist import BalancedLoader, MicroBatch
+
+
+@dataclass
+class Pack:
+    """A pack that says what it is: its content follows from its seed."""
+
+    seed: int
+    load: int
+    tensor: torch.Tensor
+
+    @classmethod
+    def of(cls, seed: int) -> Pack:
+        rng = np.random.default_rng(seed)
+        load = int(rng.integers(1, 100))
+        return cls(seed, load, torch.from_numpy(rng.integers(0, 256, load * 7)))
+
+    def check(self) -> None:
+        again = Pack.of(self.seed)
+        assert self.load == again.load
+        assert torch.equal(self.tensor, again.tensor)
+
+
+def load_of(pack: object) -> int:
+    assert isinstance(pack, Pack)
+    return pack.load
+
+
+def counted(pack: object) -> dict[str, int]:
+    assert isinstance(pack, Pack)
+    return {"load": pack.load, "tokens": 10 * pack.load, "samples": 1}
+
+
+def own_packs(counts: list[int]) -> list[Pack]:
+    """The packs of this rank: seeds are numbered through over all ranks."""
+    rank = td.get_rank()
+    return [Pack.of(1000 * rank + i) for i in range(counts[rank])]
+
+
+def loader(
+    packs: object, n_micro_steps: int = 1, balancer: Balancer | None = None, **options: object
+) -> BalancedLoader:
+    counts = options.pop("counts", Counts.EQUAL)
+    barrier = options.pop("barrier", Barrier.STEP)
+    assert isinstance(counts, Counts | tuple)
+    assert isinstance(barrier, Barrier)
+    grid = Grid(td.get_world_size(), n_micro_steps, barrier, counts)
+    given = {"loads": load_of, "timeout": 20.0, "balancer": balancer or LPT(), "grid": grid, **options}
+    return BalancedLoader(packs, **given)  # type: ignore[arg-type]
+
+
+def seeds(batch: MicroBatch) -> list[int]:
+    """Seeds of the packs of a micro-batch, after a look at each pack's content; -1 for dummies."""
+    found = []
+    for pack, pack_id in zip(batch.packs, batch.ids, strict=True):
+        assert isinstance(pack, Pack)
+        pack.check()
+        if pack_id is not None:
+            assert pack.seed == 1000 * pack_id.rank + pack_id.number
+        found.append(pack.seed if pack_id is not None else -1)
+    return found
+
+
+def everything(counts: list[int], options: dict[str, object]) -> list[tuple[int, int, list[int], dict[str, int]]]:
+    """Iterate one pass; return step, micro-step, seeds and totals of every micro-batch."""
+    balanced = loader(own_packs(counts), **options)  # type: ignore[arg-type]
+    batches = [(batch.step, batch.micro_step, seeds(batch), dict(batch.totals)) for batch in balanced]
+    balanced.close()
+    balanced.close()
+    return batches

@@ -1,0 +1,140 @@
+"""Ranks that meet in the store: threads of one process stand for ranks."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch.distributed as td
+
+from dist import ExchangeError, ExchangeTimeout, RankClosed, RankDisagreement, RankFailed
+from dist.meeting import Meeting, Patience
+
+
+class Party:
+    """Meetings of ``n`` ranks, and what becomes of each rank that runs a function of its meeting."""
+
+    def __init__(self, n: int, timeout_s: float = 30, *, trying: bool = True) -> None:
+        self.store = td.HashStore()  # type: ignore[attr-defined]
+        self.stops = [threading.Event() for _ in range(n)]
+        self.trying, self.timeout_s, self.n = trying, timeout_s, n
+        self.patience = [Patience(timeout_s) for _ in range(n)]
+        self.meetings = [Meeting(self.store, rank, n, self.patience[rank], self.stops[rank]) for rank in range(n)]
+
+    def run(self, *actions: Callable[[Meeting], object]) -> list[object]:
+        def each(rank: int) -> object:
+            try:
+                if not self.trying:
+                    return actions[rank](self.meetings[rank])
+                with self.patience[rank].tried():
+                    return actions[rank](self.meetings[rank])
+            except ExchangeError as error:
+                return error
+
+        with ThreadPoolExecutor(self.n) as pool:
+            return list(pool.map(each, range(self.n)))
+
+
+def arrive(word: str, step: int = 7) -> Callable[[Meeting], None]:
+    def action(meeting: Meeting) -> None:
+        meeting.enter(step, "plan")
+        meeting.meet(word)
+
+    return action
+
+
+def all_alike(outcomes: list[object], kind: type[ExchangeError], text: str) -> ExchangeError:
+    """Return the error that every rank must have raised, with the same text."""
+    assert len({(type(each), str(each)) for each in outcomes}) == 1, outcomes
+    (first, *_) = outcomes
+    assert type(first) is kind
+    assert isinstance(first, ExchangeError)
+    assert re.search(text, str(first)), str(first)
+    assert (first.step, first.phase) == (7, "plan")
+    return first
+
+
+def test_many_meetings_leave_few_keys() -> None:
+    party = Party(3)
+
+    def action(meeting: Meeting) -> None:
+        for step in range(200):
+            meeting.enter(step, "agree")
+            meeting.meet(f"word {step}")
+
+    assert party.run(action, action, action) == [None] * 3
+    assert party.store.num_keys() <= 2 * 3 + 3
+    for meeting in party.meetings:
+        meeting.forget()
+    assert party.store.num_keys() == 0
+
+
+def test_different_words_are_a_disagreement_that_names_the_odd_rank() -> None:
+    outcomes = Party(3).run(arrive("9f3a"), arrive("1c07"), arrive("9f3a"))
+    error = all_alike(outcomes, RankDisagreement, r"step 7, plan: ranks 0, 2: 9f3a, ranks 1: 1c07. Nothing was moved")
+    assert error.ranks == (1,)
+
+
+def test_a_rank_that_raises_is_named_to_all_others() -> None:
+    def raises(meeting: Meeting) -> None:
+        meeting.enter(7, "plan")
+        meeting.fail(KeyError("item 5"), "Traceback ...")
+        meeting.meet("never seen")
+
+    outcomes = Party(2).run(arrive("ready"), raises)
+    error = all_alike(outcomes, RankFailed, "step 7, plan: rank 1 raised KeyError: 'item 5'")
+    assert isinstance(error, RankFailed)
+    assert error.details == "Traceback ..."
+
+
+def test_a_late_rank_is_named_with_where_it_was_last() -> None:
+    def elsewhere(meeting: Meeting) -> None:
+        meeting.enter(6, "exchange")
+
+    begin = time.monotonic()
+    outcomes = Party(3, timeout_s=0.5).run(arrive("ready"), elsewhere, arrive("ready"))
+    text = r"step 7, plan: waited in vain for rank 1 \(last at step 6, exchange\), after 0.5 s. It is dead, stopped"
+    all_alike([outcomes[0], outcomes[2]], ExchangeTimeout, text)
+    assert 0.5 <= time.monotonic() - begin < 3
+
+
+def test_nobody_who_is_not_waited_for_is_late() -> None:
+    def slow(meeting: Meeting) -> None:
+        time.sleep(1)
+        arrive("ready")(meeting)
+
+    assert Party(2, timeout_s=0.2, trying=False).run(arrive("ready"), slow) == [None, None]
+
+
+def test_a_rank_that_closes_withdraws_at_once() -> None:
+    party = Party(2)
+
+    def closes(meeting: Meeting) -> None:
+        party.stops[1].set()
+        arrive("ready")(meeting)
+
+    def comes_later(meeting: Meeting) -> None:
+        time.sleep(0.3)
+        arrive("ready")(meeting)
+
+    outcomes = party.run(comes_later, closes)
+    all_alike(outcomes, RankClosed, "step 7, plan: rank 1 closed its loader")
+
+
+@pytest.mark.parametrize("last", [0, 1])
+def test_closing_and_arriving_last_at_once_has_one_outcome(last: int) -> None:
+    for _ in range(100):
+        party = Party(2)
+
+        def closes(meeting: Meeting, party: Party = party) -> None:
+            threading.Thread(target=party.stops[last].set).start()
+            arrive("ready")(meeting)
+
+        actions = [arrive("ready"), arrive("ready")]
+        actions[last] = closes
+        outcomes = party.run(*actions)
+        assert len({str(each) for each in outcomes}) == 1

@@ -1,0 +1,159 @@
+"""What travels arrives bit by bit; what cannot is refused with its place."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dist import BadPayload, CannotCarry, parcel, unpack
+from dist.payload import ALIGN
+
+from .trees import Image, Span, content, trees
+
+
+def written(tree: object) -> torch.Tensor:
+    packed = parcel(tree)
+    buffer = torch.full((packed.n_bytes,), 255, dtype=torch.uint8)
+    packed.write(buffer)
+    return buffer
+
+
+@given(trees)
+def test_a_tree_arrives_bit_by_bit(tree: object) -> None:
+    buffer = written(tree)
+    assert len(buffer) % ALIGN == 0
+    assert content(unpack(buffer)) == content(tree)
+    assert torch.equal(written(tree), buffer)  # equal trees have equal bytes, padding too
+
+
+@given(st.lists(trees, max_size=4))
+def test_parcels_lie_side_by_side_in_one_buffer(many: list[object]) -> None:
+    parcels = [parcel(tree) for tree in many]
+    buffer = torch.full((sum(each.n_bytes for each in parcels),), 255, dtype=torch.uint8)
+    places = torch.split(buffer, [each.n_bytes for each in parcels])
+    for each, place in zip(parcels, places, strict=True):
+        each.write(place)
+    assert [content(unpack(place)) for place in places] == [content(tree) for tree in many]
+
+
+def test_layout_and_flags_survive() -> None:
+    image = torch.randn(2, 3, 4, 5, generator=torch.Generator().manual_seed(0)).to(memory_format=torch.channels_last)
+    weight = torch.ones(3).requires_grad_()
+    arrived = unpack(written({"image": image, "weight": weight, "transposed": image[0, 0].t()}))
+    assert isinstance(arrived, dict)
+    assert arrived["image"].is_contiguous(memory_format=torch.channels_last)
+    assert arrived["weight"].requires_grad
+    assert arrived["weight"].is_leaf
+    assert arrived["transposed"].is_contiguous()
+    arrived["image"].add_(1)  # what arrives can be written to
+
+
+def test_a_small_leaf_does_not_keep_the_buffer() -> None:
+    buffer = written([torch.zeros(10), torch.zeros(100_000)])
+    arrived = unpack(buffer)
+    assert isinstance(arrived, list)
+    of_small, of_large, of_buffer = (each.untyped_storage().data_ptr() for each in (*arrived, buffer))
+    assert of_small != of_buffer
+    assert of_large == of_buffer
+
+
+def test_the_sender_may_overwrite_what_was_written() -> None:
+    source = torch.arange(1000)
+    buffer = written(source)
+    source.fill_(-1)
+    assert torch.equal(unpack(buffer), torch.arange(1000))  # type: ignore[arg-type]
+
+
+@dataclass
+class Counted:
+    values: list[int]
+    total: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.total = sum(self.values)
+
+
+def test_a_dataclass_is_filled_and_not_called() -> None:
+    counted = Counted([1, 2])
+    counted.total = 7
+    assert unpack(written(counted)) == counted
+
+
+class Color(IntEnum):
+    RED = 1
+
+
+def loop() -> object:
+    inner: list[object] = []
+    inner.append(inner)
+    return inner
+
+
+def nested() -> torch.Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)])
+
+
+def quantised() -> torch.Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (object(), r"pack['a'][1] is a builtins.object, which does not travel"),
+        ({1, 2}, "pack['a'][1] is a builtins.set"),
+        (Color.RED, "pack['a'][1] is a tests.dist.test_payload.Color"),
+        (bytearray(b"x"), "pack['a'][1] is a builtins.bytearray"),
+        ({(1, 2): 3}, "pack['a'][1] has the key (1, 2); keys are int, str"),
+        (torch.zeros(3).to_sparse(), "pack['a'][1] is torch.sparse_coo; only dense"),
+        (nested(), "pack['a'][1] is nested; only dense"),
+        (quantised(), "pack['a'][1] is quantised; only dense"),
+        (torch.zeros(3, device="meta"), "pack['a'][1] is on meta; packs are built on the CPU"),
+        (torch.nn.Parameter(torch.zeros(3)), "pack['a'][1] is a Parameter; only plain tensors"),
+        (torch.zeros(3, requires_grad=True) * 2, "pack['a'][1] has a graph, which would be cut; detach() it."),
+        (np.array([object()]), "pack['a'][1] is a numpy ndarray of object"),
+        (np.zeros(2, dtype=[("x", "i4")]), "pack['a'][1] is a numpy ndarray of [('x', '<i4')]"),
+        (np.ma.array([1]), "pack['a'][1] is a numpy MaskedArray"),
+        (loop(), "is nested deeper than 64, or contains itself."),
+        (Image(Span(1, {2})), "pack['a'][1]['pixels']['stop'] is a builtins.set"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_cannot_travel_is_refused_with_its_place(value: object, text: str) -> None:
+    with pytest.raises(CannotCarry, match=re.escape(text)) as caught:
+        parcel({"a": [0, value]})
+    assert caught.value.path.startswith("pack['a'][1]")
+
+
+def test_a_class_inside_a_function_is_refused() -> None:
+    @dataclass
+    class Local:
+        x: int
+
+    with pytest.raises(CannotCarry, match="which other ranks cannot import; define the class in a module"):
+        parcel(Local(1))
+
+
+def test_damaged_bytes_are_named() -> None:
+    buffer = written([1, "two"])
+    with pytest.raises(BadPayload, match="3 bytes are no parcel"):
+        unpack(buffer[:3])
+    with pytest.raises(BadPayload, match=r"the parcel begins with b'\\x00\\x00\\x00\\x00'"):
+        unpack(torch.zeros(64, dtype=torch.uint8))
+    with pytest.raises(BadPayload, match="its head says 64"):
+        unpack(torch.cat([buffer, buffer]))
+    buffer[20] += 1
+    with pytest.raises(BadPayload, match="the head of the parcel is damaged"):
+        unpack(buffer)

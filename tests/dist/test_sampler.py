@@ -1,0 +1,123 @@
+"""Samplers: every sample once over all ranks, equally many batches everywhere, nothing communicated."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader, Dataset
+
+from balancers import LPT, Auto, Counts, Grid, Linear
+from dist import BalancedBatchSampler, BalancedSampler, InvalidLoader
+from packing import Limits, Oversize, Samples
+
+COST = Linear(fixed_us=10, tokens=1)
+
+
+def batch_samplers(n_ranks: int, n_samples: int, **options: object) -> list[BalancedBatchSampler]:
+    tokens = np.random.default_rng(n_samples).integers(1, 60, n_samples)
+    grid = Grid(n_ranks, n_micro_steps=2, counts=Counts.EQUAL)
+    return [
+        BalancedBatchSampler(tokens, grid=grid, limits=100, cost=COST, balancer=Auto(), rank=rank, **options)  # type: ignore[arg-type]
+        for rank in range(n_ranks)
+    ]
+
+
+@given(st.integers(1, 4), st.integers(0, 80), st.sampled_from(["drop", "repeat"]))
+def test_all_ranks_together_see_every_sample(n_ranks: int, n_samples: int, at_end: str) -> None:
+    samplers = batch_samplers(n_ranks, n_samples, at_end=at_end)
+    batches = [list(sampler) for sampler in samplers]
+    assert len({len(each) for each in batches}) == 1
+    assert all(len(each) == len(sampler) for each, sampler in zip(batches, samplers, strict=True))
+    seen = sorted(sample for each in batches for batch in each for sample in batch)
+    left_over = samplers[0].left_over.tolist()
+    if at_end == "drop":
+        assert sorted(seen + left_over) == list(range(n_samples))
+    else:
+        assert seen == sorted([*range(n_samples), *left_over])
+    assert all(batch for each in batches for batch in each)
+
+
+def test_an_epoch_is_shuffled_by_its_number_alone() -> None:
+    (one, two) = batch_samplers(2, 50), batch_samplers(2, 50)
+    np.random.seed(1)
+    for sampler in (*one, *two):
+        sampler.set_epoch(3)
+    assert list(one[0]) == list(two[0])
+    one[0].set_epoch(4)
+    assert list(one[0]) != list(two[0])
+
+
+def test_234_packs_on_4_ranks_are_59_steps_with_2_repeated_or_58_with_2_left_over() -> None:
+    def sampler(at_end: str, rank: int) -> BalancedBatchSampler:
+        grid = Grid(4, counts=Counts.EQUAL)
+        return BalancedBatchSampler(
+            [100] * 234, grid=grid, limits=100, cost=COST, balancer=LPT(), at_end=at_end, rank=rank
+        )
+
+    for at_end, steps in (("repeat", 59), ("drop", 58)):
+        samplers = [sampler(at_end, rank) for rank in range(4)]
+        assert [len(each) for each in samplers] == [steps] * 4
+        assert [len(list(each)) for each in samplers] == [steps] * 4
+        assert [len(each.left_over) for each in samplers] == [2] * 4
+
+
+def test_10_samples_on_3_ranks_make_equal_steps() -> None:
+    """Never 2, 1, 1."""
+    for at_end, steps, left_over in (("drop", 1, 4), ("repeat", 2, 2)):
+        grid = Grid(3, counts=Counts.EQUAL)
+        samplers = [
+            BalancedSampler([5] * 10, grid=grid, balancer=LPT(), batch_size=2, at_end=at_end, rank=rank)
+            for rank in range(3)
+        ]
+        assert [each.n_steps for each in samplers] == [steps] * 3
+        assert {len(each.left_over) for each in samplers} == {left_over}
+        assert [len(list(each)) for each in samplers] == [2 * steps] * 3
+
+
+def test_ranks_are_evener_than_as_shuffled() -> None:
+    loads = np.random.default_rng(0).lognormal(4, 1, 4_000).astype(np.int64)
+    grid = Grid(4, counts=Counts.EQUAL)
+    samplers = [BalancedSampler(loads, grid=grid, balancer=LPT(), batch_size=8, rank=rank) for rank in range(4)]
+    sums = np.array([loads[list(each)].reshape(-1, 8).sum(axis=1) for each in samplers])
+    plain = np.random.default_rng(1).permutation(loads)[: sums.size * 8].reshape(4, -1, 8).sum(axis=2)
+    assert sums.max(axis=0).sum() < 0.85 * plain.max(axis=0).sum()
+
+
+class Lengths(Dataset[torch.Tensor]):
+    def __len__(self) -> int:
+        return 50
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.tensor(index)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_data_loader_takes_them(workers: int) -> None:
+    for sampler in batch_samplers(2, 50):
+        batches = DataLoader(
+            Lengths(), batch_sampler=sampler, num_workers=workers, multiprocessing_context="fork" if workers else None
+        )
+        for epoch in range(2):
+            sampler.set_epoch(epoch)
+            assert [batch.tolist() for batch in batches] == list(sampler)
+            assert len(batches) == len(sampler)
+
+
+def test_samples_that_fit_in_no_pack_are_listed() -> None:
+    limits = Limits(10, oversize=Oversize.DROP)
+    samples = Samples([5, 20, 5])
+    sampler = BalancedBatchSampler(samples, grid=1, limits=limits, cost=COST, balancer=LPT())
+    assert [sorted(batch) for batch in sampler] == [[0, 2]]
+    assert len(sampler.packing.left_over) == 1
+
+
+def test_wrong_arguments_are_named() -> None:
+    with pytest.raises(InvalidLoader, match=r"the grid has 4 ranks, the job 1\. Say which rank this is"):
+        BalancedSampler([1, 2], grid=4, balancer=LPT(), batch_size=1)
+    with pytest.raises(InvalidLoader, match=r"batches of one size need Grid\(counts=Counts.EQUAL\)"):
+        BalancedSampler([1, 2], grid=Grid(2), balancer=LPT(), batch_size=1, rank=0)
+    with pytest.raises(InvalidLoader, match='at_end is "drop" or "repeat" for samplers; got \'pad\''):
+        BalancedSampler([1], grid=1, balancer=LPT(), batch_size=1, at_end="pad")
