@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from .peers import Peer as Peer
     from .peers import face_peer as face_peer
     from .plot import draw_loads as draw_loads
+    from .reproduce import Reproduce as Reproduce
+    from .reproduce import ReproducedRow as ReproducedRow
+    from .reproduce import reproduce as reproduce
+    from .reproduce_plot import draw_front as draw_front
     from .tables import BadTable as BadTable
     from .tables import read_samples as read_samples
     from .workload import InvalidWorkload as InvalidWorkload
@@ -64,6 +68,8 @@ _NAMES = {
     },
     **{name: f"experiments.peers:{name}" for name in ("Faced", "Missed", "Peer", "face_peer")},
     "draw_loads": "experiments.plot:draw_loads",
+    **{name: f"experiments.reproduce:{name}" for name in ("Reproduce", "ReproducedRow", "reproduce")},
+    "draw_front": "experiments.reproduce_plot:draw_front",
     **{name: f"experiments.tables:{name}" for name in ("BadTable", "read_samples")},
     **{name: f"experiments.workload:{name}" for name in ("InvalidWorkload", "Workload", "draw")},
 }

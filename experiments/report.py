@@ -19,6 +19,7 @@ from .compare import Comparison, Refusal, Row, image_token_cv
 from .even import EvenRow
 from .optima import Packed, Solved
 from .peers import Faced, Missed
+from .reproduce import ReproducedRow
 
 __all__ = [
     "Json",
@@ -32,6 +33,7 @@ __all__ = [
     "optima_table",
     "peers_table",
     "refusals",
+    "reproduced_table",
     "timings_table",
 ]
 
@@ -168,6 +170,25 @@ def even_table(rows: Iterable[EvenRow], n_ranks: Iterable[int]) -> Table:
             f"{row.us:.2f}",
             *("-" if each is None else f"{each:.4f}" for each in row.waste),
         )
+    return table
+
+
+def reproduced_table(rows: Iterable[ReproducedRow]) -> Table:
+    """Return a row per way to pack, under a title for each mixture and question."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table.add_column("packer", overflow="fold")
+    for name in ("budget", "alone\n%", "fill\n%", "bound\n%", "CV", "waste\ndealt", "waste\nplanned"):
+        table.add_column(name, justify="right", no_wrap=True)
+    title = ""
+    for row in rows:
+        if title != f"{row.mixture}: {row.question}":
+            table.add_section()
+            title = f"{row.mixture}: {row.question}"
+            table.add_row(title)
+        shares = (f"{100 * share:.2f}" for share in (row.alone, row.fill, row.ceiling))
+        wastes = ("" if waste is None else f"{waste:.4f}" for waste in (row.dealt_waste, row.planned_waste))
+        budget = "" if row.budget is None else f"{row.budget:,}"
+        table.add_row(f"  {row.packer}", budget, *shares, f"{row.cv:.3f}", *wastes)
     return table
 
 
