@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from .optima import read_instances as read_instances
     from .optima import solve as solve
     from .optima import solve_bins as solve_bins
+    from .packing_peers import FacedPacker as FacedPacker
+    from .packing_peers import PackingPeer as PackingPeer
+    from .packing_peers import face_packing_peer as face_packing_peer
     from .peers import Faced as Faced
     from .peers import Missed as Missed
     from .peers import Peer as Peer
@@ -66,6 +69,7 @@ _NAMES = {
             "solve_bins",
         )
     },
+    **{name: f"experiments.packing_peers:{name}" for name in ("FacedPacker", "PackingPeer", "face_packing_peer")},
     **{name: f"experiments.peers:{name}" for name in ("Faced", "Missed", "Peer", "face_peer")},
     "draw_loads": "experiments.plot:draw_loads",
     **{name: f"experiments.reproduce:{name}" for name in ("Reproduce", "ReproducedRow", "reproduce")},

@@ -298,24 +298,33 @@ def peers(
         Path | None, typer.Option("--json", help="Write the figures here.", show_default=False)
     ] = None,
 ) -> None:
-    """Face partitioning packages of others, where installed: their time and cost divided by ours on the same loads.
+    """Face packages of others, where installed: their time and cost divided by ours on the same loads or lengths.
 
     Each is compared with the balancer that computes the same, and with Auto. Above 1, theirs takes or costs more.
-    Loads are uniform and lognormal, on ranks x packs per rank, with free counts. Compiling is not counted.
+    Loads are uniform and lognormal, on ranks x packs per rank, with free counts. Packing packages are faced on
+    lognormal lengths in packs of 8,192. Compiling is not counted.
 
     JSON: rows [{package, algorithm, case, ours, peer_us, ours_us, time_ratio, cost_ratio, auto_time_ratio,
-    auto_cost_ratio} or {package, algorithm, case, reason}].
+    auto_cost_ratio} or {package, algorithm, case, reason}], packing [the same with packs_ratio for the last three].
     """
     if json_file:
         ensure_writable(json_file)
+    from .packing_peers import PACKING_PEERS, face_packing_peer
     from .peers import PEERS, face_peer
-    from .report import peers_table
+    from .report import packing_peers_table, peers_table
 
     with _progress() as progress:
         rows = [row for peer in progress.track(PEERS, description="facing peers") for row in face_peer(peer)]
+        packing = [
+            row
+            for peer in progress.track(PACKING_PEERS, description="facing packing peers")
+            for row in face_packing_peer(peer)
+        ]
     if json_file:
-        write_atomically(json_file, _json_bytes({"rows": [asdict(row) for row in rows]}))
-    _console().print(peers_table(rows))
+        write_atomically(json_file, _json_bytes({"rows": [*map(asdict, rows)], "packing": [*map(asdict, packing)]}))
+    console = _console()
+    console.print(peers_table(rows))
+    console.print(packing_peers_table(packing))
 
 
 @app.command()

@@ -18,6 +18,7 @@ from .bench import Timing
 from .compare import Comparison, Refusal, Row, image_token_cv
 from .even import EvenRow
 from .optima import Packed, Solved
+from .packing_peers import FacedPacker
 from .peers import Faced, Missed
 from .reproduce import ReproducedRow
 
@@ -31,6 +32,7 @@ __all__ = [
     "even_table",
     "on_packing",
     "optima_table",
+    "packing_peers_table",
     "peers_table",
     "refusals",
     "reproduced_table",
@@ -242,6 +244,23 @@ def peers_table(rows: Iterable[Faced | Missed]) -> Table:
             text for time, cost in ratios for text in (f"{time:,.2f}" if time < 10 else f"{time:,.0f}", f"{cost:.4f}")
         )
         table.add_row(peer, row.case, row.ours.removesuffix("()"), time_text(row.peer_us), *figures)
+    return table
+
+
+def packing_peers_table(rows: Iterable[FacedPacker | Missed]) -> Table:
+    """Return a row per packing peer and size; why there is none stands where ours would."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for name in ("peer", "lengths", "ours"):
+        table.add_column(name, overflow="fold")
+    for name in ("peer\ntime", "our\ntime", "time /\nours", "packs /\nours"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        peer = f"{row.package} {row.algorithm}"
+        if isinstance(row, Missed):
+            table.add_row(peer, row.case, row.reason, *["-"] * 4)
+            continue
+        times = (time_text(row.peer_us), time_text(row.ours_us), f"{row.time_ratio:,.1f}")
+        table.add_row(peer, row.case, row.ours.removesuffix("()"), *times, f"{row.packs_ratio:.4f}")
     return table
 
 
