@@ -37,11 +37,18 @@ if TYPE_CHECKING:
     from .optima import read_instances as read_instances
     from .optima import solve as solve
     from .optima import solve_bins as solve_bins
+    from .packing_peers import FacedPacker as FacedPacker
+    from .packing_peers import PackingPeer as PackingPeer
+    from .packing_peers import face_packing_peer as face_packing_peer
     from .peers import Faced as Faced
     from .peers import Missed as Missed
     from .peers import Peer as Peer
     from .peers import face_peer as face_peer
     from .plot import draw_loads as draw_loads
+    from .reproduce import Reproduce as Reproduce
+    from .reproduce import ReproducedRow as ReproducedRow
+    from .reproduce import reproduce as reproduce
+    from .reproduce_plot import draw_front as draw_front
     from .tables import BadTable as BadTable
     from .tables import read_samples as read_samples
     from .workload import InvalidWorkload as InvalidWorkload
@@ -75,8 +82,11 @@ _NAMES = {
             "solve_bins",
         )
     },
+    **{name: f"experiments.packing_peers:{name}" for name in ("FacedPacker", "PackingPeer", "face_packing_peer")},
     **{name: f"experiments.peers:{name}" for name in ("Faced", "Missed", "Peer", "face_peer")},
     "draw_loads": "experiments.plot:draw_loads",
+    **{name: f"experiments.reproduce:{name}" for name in ("Reproduce", "ReproducedRow", "reproduce")},
+    "draw_front": "experiments.reproduce_plot:draw_front",
     **{name: f"experiments.tables:{name}" for name in ("BadTable", "read_samples")},
     **{name: f"experiments.workload:{name}" for name in ("InvalidWorkload", "Workload", "draw")},
 }

@@ -247,29 +247,85 @@ def even(
 
 
 @app.command()
+def reproduce(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Three tables to draw from: images in chat, tiled images with questions, text. Without them, samples "
+            "are drawn from the figures of real sources.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    samples: Annotated[int, typer.Option(help="How many samples of each mixture.", min=1)] = 100_000,
+    seed: Annotated[int, typer.Option(help="Of the samples drawn and of the order of packs.", min=0)] = 0,
+    budget: Annotated[int, typer.Option(help="Image tokens per pack, of a budget that is hard.", min=1)] = 3_000,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write the figures here.", show_default=False)
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw fill against waiting into this PNG file.", show_default=False)
+    ] = None,
+) -> None:
+    """Show what padding wastes, why packs under a hard image budget stay empty, and what even packing reaches instead.
+
+    Alone: share of samples above the budget, which have packs of their own; fill: real tokens / tokens paid for; bound:
+    the fill that a proven bound on the packs allows; CV: variation of image tokens per pack; waste: share of time that
+    64 ranks wait at the end of a step of 8 micro-steps, packs in random order, as dealt and as planned by Auto.
+
+    JSON: rows [{question, mixture, packer, budget, alone, fill, ceiling, cv, dealt_waste, planned_waste}].
+    """
+    for path in filter(None, (json_file, plot)):
+        ensure_writable(path)
+    from .report import reproduced_table
+    from .reproduce import Reproduce
+    from .reproduce import reproduce as rows_of
+
+    config = Reproduce(files=tuple(files or ()), n_samples=samples, seed=seed, budget=budget)
+    with _progress() as progress:
+        rows = [*progress.track(rows_of(config), description="packing", total=None)]
+    if json_file:
+        write_atomically(json_file, _json_bytes({"rows": [asdict(row) for row in rows]}))
+    if plot:
+        from .reproduce_plot import draw_front
+
+        write_atomically(plot, draw_front(rows))
+    _console().print(reproduced_table(rows))
+
+
+@app.command()
 def peers(
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write the figures here.", show_default=False)
     ] = None,
 ) -> None:
-    """Face partitioning packages of others, where installed: their time and cost divided by ours on the same loads.
+    """Face packages of others, where installed: their time and cost divided by ours on the same loads or lengths.
 
     Each is compared with the balancer that computes the same, and with Auto. Above 1, theirs takes or costs more.
-    Loads are uniform and lognormal, on ranks x packs per rank, with free counts. Compiling is not counted.
+    Loads are uniform and lognormal, on ranks x packs per rank, with free counts. Packing packages are faced on
+    lognormal lengths in packs of 8,192. Compiling is not counted.
 
     JSON: rows [{package, algorithm, case, ours, peer_us, ours_us, time_ratio, cost_ratio, auto_time_ratio,
-    auto_cost_ratio} or {package, algorithm, case, reason}].
+    auto_cost_ratio} or {package, algorithm, case, reason}], packing [the same with packs_ratio for the last three].
     """
     if json_file:
         ensure_writable(json_file)
+    from .packing_peers import PACKING_PEERS, face_packing_peer
     from .peers import PEERS, face_peer
-    from .report import peers_table
+    from .report import packing_peers_table, peers_table
 
     with _progress() as progress:
         rows = [row for peer in progress.track(PEERS, description="facing peers") for row in face_peer(peer)]
+        packing = [
+            row
+            for peer in progress.track(PACKING_PEERS, description="facing packing peers")
+            for row in face_packing_peer(peer)
+        ]
     if json_file:
-        write_atomically(json_file, _json_bytes({"rows": [asdict(row) for row in rows]}))
-    _console().print(peers_table(rows))
+        write_atomically(json_file, _json_bytes({"rows": [*map(asdict, rows)], "packing": [*map(asdict, packing)]}))
+    console = _console()
+    console.print(peers_table(rows))
+    console.print(packing_peers_table(packing))
 
 
 @app.command()

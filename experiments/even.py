@@ -13,13 +13,10 @@ from balancers import Auto, Counts, Grid, Linear, Problem
 from packing import BestFitDecreasing, Buffered, EvenPacking, Packer, Packing, Samples, evenness_floor
 from packing.arrays import Int64
 
-from .tables import read_samples
-from .workload import InvalidWorkload, draw
+from .mixtures import MIXTURES, TARGET, mixed
 
 __all__ = ["Even", "EvenRow", "even_rows"]
 
-FAMILIES = ("vlm", "vqa", "text")
-TARGET = "image_tokens"
 COST = Linear(fixed_us=60_000, image_tokens=280)
 
 
@@ -31,13 +28,7 @@ class Even:
     ``files``: tables of the three families to draw from; none: the figures of real sources.
     """
 
-    mixtures: tuple[tuple[str, tuple[float, ...]], ...] = (
-        ("M1", (1, 0, 0)),
-        ("M2", (0.4, 0.1, 0.5)),
-        ("M3", (0, 0.2, 0.8)),
-        ("M4", (0, 0.5, 0.5)),
-        ("M5", (0, 0.8, 0.2)),
-    )
+    mixtures: tuple[tuple[str, tuple[float, ...]], ...] = MIXTURES
     packers: tuple[tuple[str, Packer], ...] = (
         ("best fit", BestFitDecreasing()),
         ("even", EvenPacking((TARGET,))),
@@ -82,7 +73,7 @@ def even_rows(config: Even = Even()) -> Iterator[EvenRow]:
     """Yield the rows, mixture by mixture. Compiling is not counted."""
     for name, shares in config.mixtures:
         for seed in config.seeds:
-            samples = _samples(config, shares, seed)
+            samples = mixed(shares, config.n_samples, seed, config.capacity, config.files)
             few = Samples(samples.tokens[:2_000], {TARGET: samples.columns[TARGET][:2_000]})
             for label, packer in config.packers:
                 packer.pack(few, config.capacity)  # compiles
@@ -126,22 +117,3 @@ def _waste(config: Even, loads: Int64, n_ranks: int, seed: int) -> float | None:
     steps = order[: len(order) // per_step * per_step].reshape(-1, per_step)
     wastes = [Auto().plan(Problem(loads[step], grid)).waste for step in steps]
     return float(np.mean(wastes)) if wastes else None
-
-
-def _samples(config: Even, shares: Sequence[float], seed: int) -> Samples:
-    """Return the samples of a mixture in random order, at most as long as a pack."""
-    if not config.files:
-        named = {name: share for name, share in zip(FAMILIES, shares, strict=True) if share}
-        drawn = draw(config.n_samples, named, seed, config.capacity).samples
-        return Samples(drawn.tokens, {TARGET: drawn.columns[TARGET]})
-    if len(config.files) != len(shares):
-        raise InvalidWorkload(f"give one file for each of {', '.join(FAMILIES)}; got {len(config.files)}.")
-    rng = np.random.default_rng(seed)
-    parts = []
-    for path, share in zip(config.files, shares, strict=True):
-        table = read_samples(path).samples
-        short = np.flatnonzero(table.tokens <= config.capacity)
-        chosen = short[rng.integers(0, len(short), round(share * config.n_samples))]
-        parts.append(np.stack([table.tokens[chosen], table.columns[TARGET][chosen]]))
-    tokens, amounts = rng.permutation(np.concatenate(parts, axis=1), axis=1)
-    return Samples(tokens, {TARGET: amounts})

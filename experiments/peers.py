@@ -16,7 +16,7 @@ from balancers import LPT, Auto, Balancer, InvalidPlan, KarmarkarKarp, Multifit,
 from balancers.complete_karmarkar_karp import CompleteKarmarkarKarp
 from packing.arrays import Int64
 
-__all__ = ["PEERS", "Faced", "Missed", "Peer", "face_peer"]
+__all__ = ["PATIENCE_US", "PEERS", "Faced", "Missed", "Peer", "best_of", "face_peer"]
 
 T = TypeVar("T")
 Parts: TypeAlias = Sequence[Sequence[int]]
@@ -98,15 +98,15 @@ def face_peer(peer: Peer, seed: int = 0) -> Iterator[Faced | Missed]:
 
 
 def _face(peer: Peer, package: ModuleType, case: str, loads: list[int], n_ranks: int) -> Faced | Missed:
-    parts, peer_us = _best_of(lambda: peer.partition(package, loads, n_ranks))
+    parts, peer_us = best_of(lambda: peer.partition(package, loads, n_ranks))
     try:
         cost = _plan(parts, Problem(loads, n_ranks), f"{peer.package} {peer.algorithm}").cost
     except InvalidPlan as error:
         return Missed(peer.package, peer.algorithm, case, str(error))
     for balancer in (peer.ours, Auto()):
         balancer.plan(Problem(loads, n_ranks))  # compiles; not counted
-    ours, ours_us = _best_of(lambda: peer.ours.plan(Problem(loads, n_ranks)))
-    auto, auto_us = _best_of(lambda: Auto().plan(Problem(loads, n_ranks)))
+    ours, ours_us = best_of(lambda: peer.ours.plan(Problem(loads, n_ranks)))
+    auto, auto_us = best_of(lambda: Auto().plan(Problem(loads, n_ranks)))
     return Faced(
         package=peer.package,
         algorithm=peer.algorithm,
@@ -131,7 +131,7 @@ def _plan(parts: Parts, problem: Problem, name: str) -> Plan:
     return Plan(problem, cell, name)
 
 
-def _best_of(run: Callable[[], T]) -> tuple[T, float]:
+def best_of(run: Callable[[], T]) -> tuple[T, float]:
     """Return the answer and the shortest time in microseconds; longer runs are repeated less."""
     best, spent = inf, 0.0
     for _ in range(MOST_REPEATS):

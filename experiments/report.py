@@ -18,7 +18,9 @@ from .bench import Timing
 from .compare import Comparison, Refusal, Row, image_token_cv
 from .even import EvenRow
 from .optima import Packed, Solved
+from .packing_peers import FacedPacker
 from .peers import Faced, Missed
+from .reproduce import ReproducedRow
 
 __all__ = [
     "Json",
@@ -32,8 +34,10 @@ __all__ = [
     "exchange_table",
     "on_packing",
     "optima_table",
+    "packing_peers_table",
     "peers_table",
     "refusals",
+    "reproduced_table",
     "timings_table",
 ]
 
@@ -176,6 +180,25 @@ def even_table(rows: Iterable[EvenRow], n_ranks: Iterable[int]) -> Table:
     return table
 
 
+def reproduced_table(rows: Iterable[ReproducedRow]) -> Table:
+    """Return a row per way to pack, under a title for each mixture and question."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table.add_column("packer", overflow="fold")
+    for name in ("budget", "alone\n%", "fill\n%", "bound\n%", "CV", "waste\ndealt", "waste\nplanned"):
+        table.add_column(name, justify="right", no_wrap=True)
+    title = ""
+    for row in rows:
+        if title != f"{row.mixture}: {row.question}":
+            table.add_section()
+            title = f"{row.mixture}: {row.question}"
+            table.add_row(title)
+        shares = (f"{100 * share:.2f}" for share in (row.alone, row.fill, row.ceiling))
+        wastes = ("" if waste is None else f"{waste:.4f}" for waste in (row.dealt_waste, row.planned_waste))
+        budget = "" if row.budget is None else f"{row.budget:,}"
+        table.add_row(f"  {row.packer}", budget, *shares, f"{row.cv:.3f}", *wastes)
+    return table
+
+
 def optima_table(results: Iterable[Solved]) -> Table:
     """Return a row per family and balancer."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -226,6 +249,23 @@ def peers_table(rows: Iterable[Faced | Missed]) -> Table:
             text for time, cost in ratios for text in (f"{time:,.2f}" if time < 10 else f"{time:,.0f}", f"{cost:.4f}")
         )
         table.add_row(peer, row.case, row.ours.removesuffix("()"), time_text(row.peer_us), *figures)
+    return table
+
+
+def packing_peers_table(rows: Iterable[FacedPacker | Missed]) -> Table:
+    """Return a row per packing peer and size; why there is none stands where ours would."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for name in ("peer", "lengths", "ours"):
+        table.add_column(name, overflow="fold")
+    for name in ("peer\ntime", "our\ntime", "time /\nours", "packs /\nours"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        peer = f"{row.package} {row.algorithm}"
+        if isinstance(row, Missed):
+            table.add_row(peer, row.case, row.reason, *["-"] * 4)
+            continue
+        times = (time_text(row.peer_us), time_text(row.ours_us), f"{row.time_ratio:,.1f}")
+        table.add_row(peer, row.case, row.ours.removesuffix("()"), *times, f"{row.packs_ratio:.4f}")
     return table
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from balancers import LPT
-from experiments import Faced, Missed, Peer, face_peer, peers
+from experiments import Faced, Missed, Peer, face_peer, packing_peers, peers
 from experiments.cli import app
 from experiments.peers import PEERS, Parts
 from experiments.report import peers_table
@@ -100,6 +100,7 @@ def test_the_table_shows_ratios_and_reasons() -> None:
 
 def test_the_command_writes_what_it_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "PEERS", (fake(), fake(package="absent_peer")))
+    monkeypatch.setattr(packing_peers, "PACKING_PEERS", ())
     path = tmp_path / "a.json"
     printed = CliRunner().invoke(app, ["peers", "--json", str(path)], catch_exceptions=False).stdout
     rows = json.loads(path.read_text())["rows"]
