@@ -76,8 +76,8 @@ class BalancedLoader(Iterable[MicroBatch]):
         self._packs, self._loads, self._on_step = packs, loads, on_step
         self._device = None if device is None else torch.device(device)
         self._circle = Circle(group, self._settings.grid.n_ranks, timeout)
-        self._settings.warm_up()
-        lengths = self._circle.connect(f"{self._settings.word()}, overlap={overlap}, depth={depth}", _length_of(packs))
+        word = f"{self._settings.word()}, overlap={overlap}, depth={depth}"
+        lengths = self._circle.connect(word, self._settings.warm_up, _length_of(packs))
         self._n_steps = _steps(self._settings, lengths.tolist())
         self._progress = Progress(0, 0, Position(0, None, ()))
         self._resuming = False
@@ -162,8 +162,8 @@ class BalancedLoader(Iterable[MicroBatch]):
         n_ranks = self._settings.grid.n_ranks
         if state.get("n_ranks") != n_ranks and (micro_step or (drawn and source is None)):
             raise CannotResume(
-                f"the state is of {state.get('n_ranks')} ranks, micro-step {micro_step}, this loader has {n_ranks}: only "
-                f"a source with load_state_dict can re-shard, and only between steps."
+                f"the state is of {state.get('n_ranks')} ranks, micro-step {micro_step}, this loader has {n_ranks}: "
+                f"only a source with load_state_dict can re-shard, and only between steps."
             )
         self._end_pass()
         self._progress = Progress(step, micro_step, position, position.carried)
