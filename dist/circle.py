@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import traceback
 import weakref
+from collections.abc import Callable
 from threading import Event
 from typing import cast
 from zlib import crc32
@@ -18,6 +20,8 @@ from .meeting import STORE_TIMEOUT, Meeting, Patience, Store
 from .transport import HostTransport, NoTransport, Transport
 
 __all__ = ["Circle"]
+
+WARM_UP_S = 600.0  # what compiling may take on one rank longer than on another, whatever the timeout of the steps is
 
 
 class Circle:
@@ -34,8 +38,8 @@ class Circle:
         self._last: Meeting | None = None
         self._transport: Transport = NoTransport()
 
-    def connect(self, word: str, length: int) -> Int64:
-        """Compare ``word`` with all ranks, then build the group. Collective. Return the ``length`` of every rank.
+    def connect(self, word: str, warm_up: Callable[[], None], length: int) -> Int64:
+        """Compare ``word`` with all ranks, warm up, build the group. Collective. Return the ``length`` of every rank.
 
         Raises `RankDisagreement` where the words, or the order in which loaders are built, differ.
         """
@@ -44,6 +48,15 @@ class Circle:
         with patience.tried():
             meeting.enter(0, "construction")
             meeting.meet(word)
+        meeting.enter(0, "warm-up")
+        try:
+            warm_up()
+        except Exception as error:
+            meeting.fail(error, traceback.format_exc())
+            raise
+        patience.timeout_s = max(self.timeout_s, WARM_UP_S)
+        with patience.tried():
+            meeting.meet("warm")
         self._last = meeting
         if self.n_ranks > 1:
             self._transport = HostTransport(self._ranks)

@@ -21,7 +21,7 @@ from .meeting import Patience
 from .metrics import StepRecord
 from .runner import Beside, Inline, Runner
 from .settings import AtEnd, Settings
-from .source import Loads, Position, Source, check_source
+from .source import Loads, Position, Source, Weighed, check_source
 
 __all__ = ["BalancedLoader"]
 
@@ -76,8 +76,8 @@ class BalancedLoader(Iterable[MicroBatch]):
         self._packs, self._loads, self._on_step = packs, loads, on_step
         self._device = None if device is None else torch.device(device)
         self._circle = Circle(group, self._settings.grid.n_ranks, timeout)
-        self._settings.warm_up()
-        lengths = self._circle.connect(f"{self._settings.word()}, overlap={overlap}, depth={depth}", _length_of(packs))
+        word = f"{self._settings.word()}, overlap={overlap}, depth={depth}"
+        lengths = self._circle.connect(word, self._settings.warm_up, _length_of(packs))
         self._n_steps = _steps(self._settings, lengths.tolist())
         self._progress = Progress(0, 0, Position(0, None, ()))
         self._resuming = False
@@ -125,14 +125,19 @@ class BalancedLoader(Iterable[MicroBatch]):
         return len(self._progress.carried)
 
     def state_dict(self) -> dict[str, object]:
-        """Return where the training loop is: after the last micro-batch that it was given. Never communicates."""
-        progress = self._progress
+        """Return where the training loop is: after the last micro-batch that it was given. Never communicates.
+
+        Plain values, but for the source's own state and for packs carried over.
+        """
+        progress, position = self._progress, self._progress.position
         return {
             "version": STATE_VERSION,
             "n_ranks": self._settings.grid.n_ranks,
             "step": progress.step,
             "micro_step": progress.micro_step,
-            "position": progress.position,
+            "drawn": position.drawn,
+            "source": position.state,
+            "carried": [tuple(each) for each in position.carried],
         }
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
@@ -142,18 +147,23 @@ class BalancedLoader(Iterable[MicroBatch]):
         skipped. Raises `CannotResume` for another number of ranks unless the source has a state and a step was
         complete.
         """
-        position, step, micro_step = (state.get(name) for name in ("position", "step", "micro_step"))
-        well_formed = isinstance(position, Position) and isinstance(step, int) and isinstance(micro_step, int)
-        if state.get("version") != STATE_VERSION or not well_formed:
-            raise CannotResume(f"the state is none of this version of BalancedLoader: it has {sorted(state)}.")
-        assert isinstance(position, Position)
-        assert isinstance(step, int)
-        assert isinstance(micro_step, int)
+        match state:
+            case {
+                "version": int(version),
+                "step": int(step),
+                "micro_step": int(micro_step),
+                "drawn": int(drawn),
+                "carried": list(carried),
+                "source": source,
+            } if version == STATE_VERSION:
+                position = Position(drawn, source, tuple(Weighed(*each) for each in carried))
+            case _:
+                raise CannotResume(f"the state is none of this version of BalancedLoader: it has {sorted(state)}.")
         n_ranks = self._settings.grid.n_ranks
-        if state["n_ranks"] != n_ranks and (micro_step or (position.drawn and position.state is None)):
+        if state.get("n_ranks") != n_ranks and (micro_step or (drawn and source is None)):
             raise CannotResume(
-                f"the state is of {state['n_ranks']} ranks, micro-step {micro_step}, this loader has {n_ranks}: only a "
-                f"source with load_state_dict can re-shard, and only between steps."
+                f"the state is of {state.get('n_ranks')} ranks, micro-step {micro_step}, this loader has {n_ranks}: "
+                f"only a source with load_state_dict can re-shard, and only between steps."
             )
         self._end_pass()
         self._progress = Progress(step, micro_step, position, position.carried)

@@ -17,7 +17,6 @@ from .exchange import CHUNK, Route
 __all__ = ["HostTransport", "NoTransport", "Transport"]
 
 GROUP_TIMEOUT = timedelta(seconds=4)  # all ranks have met before: it covers the transfer of one chunk alone
-all_gather = getattr(td, "all_gather_single", None) or td.all_gather_into_tensor  # the name changed in torch 2.13
 
 
 class Transport(Protocol):
@@ -47,7 +46,7 @@ class HostTransport:
 
     def gather(self, message: Int64) -> Int64:
         rows = torch.empty(self._n_ranks * len(message), dtype=torch.int64)
-        all_gather(rows, torch.from_numpy(message), group=self._group)
+        td.all_gather_single(rows, torch.from_numpy(message), group=self._group)
         return rows.numpy().reshape(self._n_ranks, -1)
 
     def exchange(self, content: torch.Tensor, route: Route) -> torch.Tensor:

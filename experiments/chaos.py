@@ -162,6 +162,7 @@ def _rank(
         num_workers=2 if workers else 0,
         multiprocessing_context="fork" if workers else None,
     )
+    td.barrier()  # a busy machine takes long to start processes, which is no fault of theirs
     loader = BalancedLoader(
         source,
         balancer=_Astray(step) if astray else LPT(),

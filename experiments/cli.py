@@ -1,18 +1,17 @@
 """The commands of `evenstep`: they parse, call and print."""
 
-import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
 from balancers import BALANCERS, Barrier, Counts
 from packing import PACKERS, CannotCut, EvenstepError, InvalidParameter, Oversize, Oversized
 
+from .cli_packing import even, reproduce
+from .cli_ranks import chaos, exchange
+from .console import json_bytes, output, progress_bar
 from .files import ensure_writable, write_atomically
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ app = typer.Typer(
     help="Pack samples, balance packs across ranks, and compare what it gains.",
 )
 FAMILIES = ("vlm", "vqa", "text")
-WIDTH = 110  # of the output where it goes to no terminal
 
 
 @app.command()
@@ -96,7 +94,7 @@ def compare(
         raise typer.BadParameter("TABLE, --json and --plot must be different files.")
     if plot and plot.suffix.lower() != ".png":
         raise typer.BadParameter(f'--plot writes PNG: "{plot}" should end in .png.')
-    with _progress() as progress:
+    with progress_bar() as progress:
         task = progress.add_task("packing and planning", total=None)
         from . import report
         from .compare import DEFAULT_BALANCERS, Compare, compare_balancers
@@ -120,12 +118,12 @@ def compare(
         except (Oversized, CannotCut) as error:
             raise EvenstepError(f"{error} On the command line: --oversize drop, or isolate.") from error
     if json_file:
-        write_atomically(json_file, _json_bytes(report.as_json(result)))
+        write_atomically(json_file, json_bytes(report.as_json(result)))
     if plot:
         from .plot import draw_loads
 
         write_atomically(plot, draw_loads(result))
-    console = _console()
+    console = output()
     console.print(report.as_table(result))
     for line in (*report.refusals(result), report.on_packing(result), report.answer(result)):
         console.print(line, highlight=False, markup=False)
@@ -151,11 +149,11 @@ def bench(
     from .report import timings_table
 
     config = benches.QUICK if quick else benches.Bench()
-    with _progress() as progress:
+    with progress_bar() as progress:
         timings = [*progress.track(benches.time_algorithms(config), total=config.n_timings, description="timing")]
     if json_file:
-        write_atomically(json_file, _json_bytes({"rows": [asdict(timing) for timing in timings]}))
-    _console().print(timings_table(timings))
+        write_atomically(json_file, json_bytes({"rows": [asdict(timing) for timing in timings]}))
+    output().print(timings_table(timings))
 
 
 @app.command()
@@ -192,7 +190,7 @@ def optima(
         PACKERS.parse(text) for text in packer or ("FirstFitDecreasing", "BestFitDecreasing", "ColumnGeneration")
     ]
     plans, packings = [], []
-    with _progress() as progress:
+    with progress_bar() as progress:
         for path in progress.track(files, description="solving"):
             family = path.name.partition(".")[0].removeprefix("makespan-").removeprefix("binpacking-")
             instances = read_instances(path)
@@ -204,93 +202,9 @@ def optima(
                 bounds = bin_bounds(bins)
                 packings += [solve_bins(each, family, bins, bounds) for each in packers]
     if plans:
-        _console().print(optima_table(plans))
+        output().print(optima_table(plans))
     if packings:
-        _console().print(bins_table(packings))
-
-
-@app.command()
-def even(
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            help="Three tables to draw from: images in chat, tiled images with questions, text. Without them, samples "
-            "are drawn from the figures of real sources.",
-            show_default=False,
-        ),
-    ] = None,
-    *,
-    samples: Annotated[int, typer.Option(help="How many samples of each mixture.", min=1)] = 100_000,
-    seed: Annotated[list[int] | None, typer.Option(help="May be repeated. Default: 0.", show_default=False)] = None,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the figures here.", show_default=False)
-    ] = None,
-) -> None:
-    """Pack five mixtures with best fit and with even packs, at once and through a buffer of 1,000 samples.
-
-    CV: variation of image tokens per pack; floor: a proven lower bound on it; us: CPU time per sample, compiling not
-    counted; waste: after planning steps of eight micro-steps on 64 and 512 ranks, packs in random order.
-
-    JSON: rows [{mixture, seed, packer, fill, cv, floor, multiple, attention_cv, us, waste}].
-    """
-    if json_file:
-        ensure_writable(json_file)
-    from .even import Even, even_rows
-    from .report import even_table
-
-    config = Even(files=tuple(files or ()), n_samples=samples, seeds=tuple(seed or (0,)))
-    with _progress() as progress:
-        rows = [*progress.track(even_rows(config), total=config.n_rows, description="packing")]
-    if json_file:
-        write_atomically(json_file, _json_bytes({"rows": [asdict(row) for row in rows]}))
-    _console().print(even_table(rows, config.n_ranks))
-
-
-@app.command()
-def reproduce(
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            help="Three tables to draw from: images in chat, tiled images with questions, text. Without them, samples "
-            "are drawn from the figures of real sources.",
-            show_default=False,
-        ),
-    ] = None,
-    *,
-    samples: Annotated[int, typer.Option(help="How many samples of each mixture.", min=1)] = 100_000,
-    seed: Annotated[int, typer.Option(help="Of the samples drawn and of the order of packs.", min=0)] = 0,
-    budget: Annotated[int, typer.Option(help="Image tokens per pack, of a budget that is hard.", min=1)] = 3_000,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the figures here.", show_default=False)
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw fill against waiting into this PNG file.", show_default=False)
-    ] = None,
-) -> None:
-    """Show what padding wastes, why packs under a hard image budget stay empty, and what even packing reaches instead.
-
-    Alone: share of samples above the budget, which have packs of their own; fill: real tokens / tokens paid for; bound:
-    the fill that a proven bound on the packs allows; CV: variation of image tokens per pack; waste: share of time that
-    64 ranks wait at the end of a step of 8 micro-steps, packs in random order, as dealt and as planned by Auto.
-
-    JSON: rows [{question, mixture, packer, budget, alone, fill, ceiling, cv, dealt_waste, planned_waste}].
-    """
-    for path in filter(None, (json_file, plot)):
-        ensure_writable(path)
-    from .report import reproduced_table
-    from .reproduce import Reproduce
-    from .reproduce import reproduce as rows_of
-
-    config = Reproduce(files=tuple(files or ()), n_samples=samples, seed=seed, budget=budget)
-    with _progress() as progress:
-        rows = [*progress.track(rows_of(config), description="packing", total=None)]
-    if json_file:
-        write_atomically(json_file, _json_bytes({"rows": [asdict(row) for row in rows]}))
-    if plot:
-        from .reproduce_plot import draw_front
-
-        write_atomically(plot, draw_front(rows))
-    _console().print(reproduced_table(rows))
+        output().print(bins_table(packings))
 
 
 @app.command()
@@ -314,7 +228,7 @@ def peers(
     from .peers import PEERS, face_peer
     from .report import packing_peers_table, peers_table
 
-    with _progress() as progress:
+    with progress_bar() as progress:
         rows = [row for peer in progress.track(PEERS, description="facing peers") for row in face_peer(peer)]
         packing = [
             row
@@ -322,94 +236,14 @@ def peers(
             for row in face_packing_peer(peer)
         ]
     if json_file:
-        write_atomically(json_file, _json_bytes({"rows": [*map(asdict, rows)], "packing": [*map(asdict, packing)]}))
-    console = _console()
+        write_atomically(json_file, json_bytes({"rows": [*map(asdict, rows)], "packing": [*map(asdict, packing)]}))
+    console = output()
     console.print(peers_table(rows))
     console.print(packing_peers_table(packing))
 
 
-@app.command()
-def exchange(
-    *,
-    ranks: Annotated[int, typer.Option(help="Processes on this machine; under torchrun those it started.", min=2)] = 2,
-    steps: Annotated[int, typer.Option(help="Steps of each way, after 5 to warm up.", min=10)] = 50,
-    packs_per_cell: Annotated[int, typer.Option(help="Packs that a rank loads per step.", min=1)] = 8,
-    mb: Annotated[float, typer.Option(help="Megabytes of a rank's packs in a step.", min=0.001)] = 20.0,
-    compute_ms: Annotated[float, typer.Option(help="What a training step sleeps.", min=0)] = 200.0,
-    balancer: Annotated[str, typer.Option(help="See: evenstep algorithms.")] = "LPT()",
-    seed: Annotated[int, typer.Option(min=0)] = 0,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the figures here.", show_default=False)
-    ] = None,
-) -> None:
-    """Move packs between gloo ranks while a training loop sleeps: step time, waiting, bytes; overlapped or not.
-
-    Each step ends in an all-reduce of the training loop on its own group. Also:
-    torchrun --nproc-per-node 2 -m experiments exchange
-
-    JSON: rows [{name, step_ms, exposed_ms, plan_ms, exchange_ms, meet_ms, moved_mb, mb_per_s, imbalance_before,
-    imbalance_after, rss_growth_mb, threads_growth, files_growth}], of rank 0.
-    """
-    if json_file:
-        ensure_writable(json_file)
-    from .exchange import Exchange, exchange_here, spawn_exchange
-    from .report import exchange_table
-
-    started = int(os.environ.get("WORLD_SIZE", "0"))  # by torchrun
-    config = Exchange(
-        ranks=started or ranks,
-        steps=steps,
-        packs_per_cell=packs_per_cell,
-        mb=mb,
-        compute_ms=compute_ms,
-        balancer=BALANCERS.parse(balancer),
-        seed=seed,
-    )
-    with _progress() as progress:
-        task = progress.add_task("exchanging", total=None)
-
-        def tick(name: str, step: int) -> None:
-            progress.update(task, description=f"{name}: step {step}")
-
-        if started:
-            import torch.distributed as td
-
-            td.init_process_group("gloo")
-            ways, first = exchange_here(config, tick), td.get_rank() == 0
-            td.destroy_process_group()
-        else:
-            ways, first = spawn_exchange(config, tick), True
-    if not first:
-        return
-    if json_file:
-        write_atomically(json_file, _json_bytes({"rows": [way._asdict() for way in ways]}))
-    _console().print(exchange_table(ways))
-
-
-@app.command()
-def chaos(
-    *,
-    times: Annotated[int, typer.Option(help="Trials; faults take turns.", min=1)] = 100,
-    ranks: Annotated[int, typer.Option(help="Processes on this machine.", min=2)] = 3,
-    timeout: Annotated[float, typer.Option(help="Seconds that a rank waits for another.", min=0.1)] = 2.0,
-    seed: Annotated[int, typer.Option(help="Of victims and moments.", min=0)] = 0,
-) -> None:
-    """Kill a rank, let it sleep, raise, or plan something else, and see whether all others end in time with an error.
-
-    With and without forked DataLoader workers. Exit code 1 if any trial hung, took too long or delivered wrong data.
-    """
-    from .chaos import Chaos, run_trials, summary
-    from .report import chaos_table
-
-    with _progress() as progress:
-        trials = run_trials(Chaos(times=times, ranks=ranks, timeout_s=timeout, seed=seed))
-        done = [*progress.track(trials, total=times, description="chaos")]
-    _console().print(chaos_table(summary(done)))
-    problems = [f"trial {i} ({trial.fault}): {trial.problem}" for i, trial in enumerate(done) if trial.problem]
-    for line in problems:
-        _console().print(line, highlight=False, markup=False)
-    if problems:
-        raise typer.Exit(1)
+for command in (even, reproduce, exchange, chaos):
+    app.command()(command)
 
 
 @app.command()
@@ -417,7 +251,7 @@ def algorithms() -> None:
     """List the packers and balancers by name."""
     from .report import algorithms_table
 
-    console = _console()
+    console = output()
     console.print(algorithms_table(PACKERS))
     console.print(algorithms_table(BALANCERS))
 
@@ -439,17 +273,3 @@ def _parsed_shares(text: str) -> dict[str, float]:
         return dict(zip(FAMILIES, map(float, text.split(",")), strict=True))
     except ValueError as error:
         raise InvalidParameter(f'--shares must be three numbers, of {", ".join(FAMILIES)}; got "{text}".') from error
-
-
-def _json_bytes(values: object) -> bytes:
-    return (json.dumps(values, indent=2, allow_nan=False) + "\n").encode()
-
-
-def _console() -> Console:
-    console = Console()
-    return console if console.is_terminal else Console(width=WIDTH)
-
-
-def _progress() -> Progress:
-    console = Console(stderr=True)
-    return Progress(console=console, transient=True, disable=not console.is_terminal)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch.distributed as td
 
@@ -47,6 +47,13 @@ class Wrong(Balancer):
             if self.how == "swap":
                 cell = cell ^ 1  # the same cost, the ranks exchanged
         return Assignment(cell)
+
+
+@dataclass(frozen=True)
+class Unportable(Wrong):
+    """Plans differently on rank 1, and says so."""
+
+    portable: ClassVar[bool] = False
 
 
 def source(how: str, n: int) -> Iterator[object]:

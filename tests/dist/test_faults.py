@@ -6,7 +6,7 @@ import pytest
 
 from tests.ranks import Ranks
 
-from .faults import Told, Wrong, disagree, planning_takes_longer_than_the_group_waits, train
+from .faults import Told, Unportable, Wrong, disagree, planning_takes_longer_than_the_group_waits, train
 
 OVERLAP = pytest.mark.parametrize("overlap", [True, False], ids=["beside", "inline"])
 
@@ -48,6 +48,11 @@ def test_different_plans_raise_the_same_error_and_nothing_moves(ranks: Ranks) ->
     assert len({each.text for each in told}) == 1
     assert told[0].text.startswith("step 3, plan: plans differ: rank 0 planned ")
     assert told[0].text.endswith("Nothing was moved.")
+
+
+def test_a_balancer_that_differs_between_machines_plans_on_rank_0(ranks: Ranks) -> None:
+    told = ranks.run(train, "nothing", -1, 20.0, 2, True, Unportable("swap"), 3)
+    assert [(each.steps, each.kind) for each in told] == [(40, "nothing")] * 2
 
 
 def test_slow_planning_is_no_fault(ranks: Ranks) -> None:

@@ -16,7 +16,16 @@ import pytest
 import torch
 
 from balancers import LPT, Grid
-from dist import BalancedLoader, CannotWrap, InvalidLoader, MicroBatch, StepRecord, trace_bytes, write_parquet
+from dist import (
+    BalancedLoader,
+    CannotResume,
+    CannotWrap,
+    InvalidLoader,
+    MicroBatch,
+    StepRecord,
+    trace_bytes,
+    write_parquet,
+)
 
 
 def alone(packs: object, **options: object) -> BalancedLoader:
@@ -106,6 +115,17 @@ def test_mean_loss_by_totals_does_not_depend_on_the_grouping() -> None:
             for pack, weight in zip(batch.packs, batch.weights, strict=True)
         )
         assert mean == 1.5
+
+
+def test_a_state_survives_a_checkpoint_of_plain_values(tmp_path: Path) -> None:
+    loader = alone([1, 2, 3])
+    next(iter(loader))
+    torch.save(loader.state_dict(), tmp_path / "state")
+    resumed = alone([1, 2, 3])
+    resumed.load_state_dict(torch.load(tmp_path / "state", weights_only=True))
+    assert [batch.pack for batch in resumed] == [2, 3]
+    with pytest.raises(CannotResume, match=r"it has \['step'\]"):
+        resumed.load_state_dict({"step": 3})
 
 
 def test_a_source_that_communicates_is_refused() -> None:

@@ -1,0 +1,69 @@
+"""Random payloads under random loads: the bytes of what is delivered are those of what was loaded."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+import torch
+import torch.distributed as td
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from balancers import LPT, Counts, Grid
+from dist import BalancedLoader, parcel, unpack
+from tests.ranks import Ranks
+
+from .trees import trees
+
+
+class Sent(NamedTuple):
+    """A pack as bytes, with its load."""
+
+    content: bytes
+    load: int
+
+
+def as_bytes(tree: object) -> bytes:
+    packed = parcel(tree)
+    buffer = torch.empty(packed.n_bytes, dtype=torch.uint8)
+    packed.write(buffer)
+    return buffer.numpy().tobytes()
+
+
+def deliver(shares: list[list[Sent]]) -> list[tuple[int, int, bytes]]:
+    """Run one pass; return rank, number and bytes of every pack that this rank is given."""
+    packs = [
+        {"load": load, "tree": unpack(torch.frombuffer(bytearray(content), dtype=torch.uint8))}
+        for content, load in shares[td.get_rank()]
+    ]
+    loader = BalancedLoader(
+        packs,
+        balancer=LPT(),
+        grid=Grid(len(shares), n_micro_steps=2, counts=Counts.FREE),
+        loads=lambda pack: pack["load"],  # type: ignore[index]
+        packs_per_cell=2,
+        timeout=20,
+    )
+    found = [
+        (pack_id.rank, pack_id.number, as_bytes(pack["tree"]))  # type: ignore[index]
+        for batch in loader
+        for pack, pack_id in zip(batch.packs, batch.ids, strict=True)
+        if pack_id is not None
+    ]
+    loader.close()
+    return found
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_what_is_delivered_is_what_was_loaded_bit_by_bit(ranks: Ranks, n: int) -> None:
+    packs = st.builds(lambda tree, load: Sent(as_bytes(tree), load), trees, st.integers(0, 100))
+
+    @settings(max_examples=8)
+    @given(st.lists(st.lists(packs, max_size=9), min_size=n, max_size=n))
+    def check(shares: list[list[Sent]]) -> None:
+        found = [each for own in ranks.run(deliver, shares, n=n) for each in own]
+        expected = [(rank, i, sent.content) for rank, share in enumerate(shares) for i, sent in enumerate(share)]
+        assert sorted(found) == sorted(expected)
+
+    check()
