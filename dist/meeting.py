@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 POLL_S = (0.000_05, 0.1)  # shortest and longest pause between two looks; they grow with the time waited
 WARN_S = 10.0
+ROLL_CALL_S = 0.8  # for survivors to report; twice that while more than one is missing
 STORE_TIMEOUT = timedelta(seconds=30)  # of one request; a store that takes longer is gone
 DETAILS = 4_000  # characters of a traceback that travel
 
@@ -133,7 +134,7 @@ class Meeting:
         self._store.set(f"survivor/{self._rank}/{self._round}", "")
         begin = monotonic()
         missing = self._silent()
-        while missing and monotonic() - begin < (2.0 if len(missing) == 1 else 6.0):
+        while missing and monotonic() - begin < (ROLL_CALL_S if len(missing) == 1 else 2 * ROLL_CALL_S):
             sleep(0.05)
             missing = self._silent()
         where = self._where(missing)

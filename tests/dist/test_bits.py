@@ -59,7 +59,7 @@ def deliver(shares: list[list[Sent]]) -> list[tuple[int, int, bytes]]:
 def test_what_is_delivered_is_what_was_loaded_bit_by_bit(ranks: Ranks, n: int) -> None:
     packs = st.builds(lambda tree, load: Sent(as_bytes(tree), load), trees, st.integers(0, 100))
 
-    @settings(max_examples=8)
+    @settings(max_examples=5)
     @given(st.lists(st.lists(packs, max_size=9), min_size=n, max_size=n))
     def check(shares: list[list[Sent]]) -> None:
         found = [each for own in ranks.run(deliver, shares, n=n) for each in own]
