@@ -19,9 +19,15 @@ from balancers import (
     Cap,
     Counts,
     Grid,
+    Iterated,
     KarmarkarKarp,
     ListScheduling,
+    MinimumBinSlack,
+    Multifit,
     Problem,
+    Prove,
+    Refine,
+    SlackLPT,
     Together,
     Zigzag,
 )
@@ -50,21 +56,20 @@ class Bench:
     n_ranks: tuple[int, ...] = (32, 64, 128)  # of the grid with micro-steps
     n_micro_steps: int = 8
     packs_per_cell: int = 4
+    thorough: tuple[Balancer, ...] = (SlackLPT(), Multifit(), MinimumBinSlack(), Refine(), Iterated(), Prove(), Auto())
     constrained: tuple[Balancer, ...] = (ListScheduling(), Auto())
-    n_constrained: tuple[int, ...] = (512, 1_024, 2_048)  # packs
+    n_few: tuple[int, ...] = (512, 1_024, 2_048)  # packs for the last two
     seed: int = 0
 
     @property
     def n_timings(self) -> int:
         """Number of timings if no balancer refuses."""
         planning = len(LOADS) * len(COUNTS) * len(self.n_packs) + len(self.n_ranks)
-        constrained = len(self.constrained) * len(CONSTRAINED) * len(self.n_constrained)
-        return len(self.packers) * len(self.n_samples) + len(self.balancers) * planning + constrained
+        few = (len(self.thorough) + len(self.constrained) * len(CONSTRAINED)) * len(self.n_few)
+        return len(self.packers) * len(self.n_samples) + len(self.balancers) * planning + few
 
 
-QUICK = Bench(
-    n_samples=(10_000, 20_000, 40_000), n_packs=(1_024, 2_048, 4_096), n_ranks=(8, 16), n_constrained=(256, 512)
-)
+QUICK = Bench(n_samples=(10_000, 20_000, 40_000), n_packs=(1_024, 2_048, 4_096), n_ranks=(8, 16), n_few=(256, 512))
 
 
 @dataclass(frozen=True)
@@ -105,10 +110,13 @@ def time_algorithms(config: Bench = Bench()) -> Iterator[Timing]:
     grid = f"{config.n_ranks[-1]} x {config.n_micro_steps} x {config.packs_per_cell}"
     for balancer in config.balancers:
         yield from _timings(f"micro-steps, {grid}", repr(balancer), sizes, partial(_micro_steps, balancer, config))
+    for balancer in config.thorough:
+        make = partial(_step, balancer, config, _lognormal, Counts.FREE)
+        yield from _timings("step, few lognormal, free", repr(balancer), config.n_few, make)
     for case, problem in CONSTRAINED.items():
         for balancer in config.constrained:
             yield from _timings(
-                case, repr(balancer), config.n_constrained, partial(_constrained, balancer, config.seed, problem)
+                case, repr(balancer), config.n_few, partial(_constrained, balancer, config.seed, problem)
             )
 
 
