@@ -64,14 +64,17 @@ def uniform_machines(falling: Int64, slowdown: Int64) -> int:
     The j largest loads are on at most j ranks, which are no faster than the j fastest: these need as long for the sum,
     each doing whole units; j = n_ranks stands for all loads. (Graham et al. 1979 call such ranks uniform machines.)
     """
-    n = min(len(falling), len(slowdown))
+    n, total = min(len(falling), len(slowdown)), int(falling.sum())
     largest = np.cumsum(falling[:n])
     if n == len(slowdown):
-        largest[-1] = falling.sum()
-    low, high = 0, int(-(-int(falling.sum()) * int(slowdown[0]) // NOMINAL))
+        largest[-1] = total
+    low, high = 0, -(-total * int(slowdown[0]) // NOMINAL)
     while low < high:
         time = (low + high) // 2
-        if (np.cumsum(NOMINAL * time // slowdown[:n]) >= largest).all():
+        done = np.minimum(NOMINAL * time // slowdown[:n], total)
+        # beyond one and a half totals all fit, and sums up to there stay in int64
+        n_needed = int(np.searchsorted(np.cumsum(done, dtype=np.float64), 1.5 * total))
+        if (np.cumsum(done[:n_needed]) >= largest[:n_needed]).all():
             high = time
         else:
             low = time + 1

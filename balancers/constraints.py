@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,7 +73,9 @@ class Together(Constraint):
 
     def __init__(self, group: ArrayLike) -> None:
         remedy = "Groups are numbered from 0; -1 is a pack without group."
-        object.__setattr__(self, "group", as_int64("group", group, InvalidProblem, remedy=remedy, least=-1))
+        object.__setattr__(
+            self, "group", as_int64("group", group, InvalidProblem, remedy=remedy, least=-1, summed=False)
+        )
 
     @property
     def values(self) -> Int64:
@@ -101,7 +103,7 @@ class Pinned(Constraint):
 
     def __init__(self, rank: ArrayLike) -> None:
         remedy = "Ranks count from 0; -1 is a pack that may go anywhere."
-        object.__setattr__(self, "rank", as_int64("rank", rank, InvalidProblem, remedy=remedy, least=-1))
+        object.__setattr__(self, "rank", as_int64("rank", rank, InvalidProblem, remedy=remedy, least=-1, summed=False))
 
     @property
     def values(self) -> Int64:
@@ -121,7 +123,9 @@ class Pinned(Constraint):
 
 def checked_constraints(constraints: Sequence[Constraint], n_packs: int, n_ranks: int) -> tuple[Constraint, ...]:
     """Return ``constraints`` as a tuple; `InvalidProblem` for wrong lengths, ranks, kinds, or two of one kind."""
-    names: list[str] = []
+    if isinstance(constraints, Constraint) or not isinstance(constraints, Iterable):
+        raise InvalidProblem(f"constraints must be a list of Cap, Together and Pinned; got {constraints!r}.")
+    constraints, names = tuple(constraints), []  # once: it may be a generator
     for each in constraints:
         given: object = each
         if not isinstance(given, Cap | Together | Pinned):
@@ -135,7 +139,7 @@ def checked_constraints(constraints: Sequence[Constraint], n_packs: int, n_ranks
             i = int(np.argmax(values >= n_ranks))
             raise InvalidProblem(f"packs can be bound to ranks 0 to {n_ranks - 1}; rank[{i}] = {values[i]}.")
         names.append(name)
-    return tuple(constraints)
+    return constraints
 
 
 def merged_groups(constraints: Sequence[Constraint], n_packs: int) -> Int64:

@@ -65,7 +65,7 @@ def check_feasible(
         )
     for cap in constraints:
         if isinstance(cap, Cap):
-            _check_cap(cap, grid, group, pin)
+            _check_cap(cap, grid, group, pin, counts[0])
 
 
 def _check_places(count: Int64, most: int, what: str, where: str) -> None:
@@ -78,11 +78,21 @@ def _check_places(count: Int64, most: int, what: str, where: str) -> None:
         )
 
 
-def _check_cap(cap: Cap, grid: Grid, group: Int64, pin: Int64) -> None:
+def _check_cap(cap: Cap, grid: Grid, group: Int64, pin: Int64, fewest: int) -> None:
     amounts, limit = cap.amounts, cap.limit
     if (amounts > limit).any():
         i = int(np.argmax(amounts > limit))
         raise Infeasible(f"{cap} is below pack {i}, which has {amounts[i]}. Raise the limit, or split the pack.")
+    if 1 < fewest <= len(amounts):
+        i, companions = (
+            int(np.argmax(amounts)),
+            int(np.sort(np.delete(amounts, np.argmax(amounts)))[: fewest - 1].sum()),
+        )
+        if int(amounts[i]) + companions > limit:
+            raise Infeasible(
+                f"{cap}: pack {i} has {amounts[i]}, and the {fewest - 1} smallest beside it in a cell of at least "
+                f"{fewest} packs have {companions}. Raise the limit, or widen counts."
+            )
     total, cells = int(amounts.sum()), grid.n_cells
     if total > limit * cells:
         raise Infeasible(

@@ -133,6 +133,10 @@ GridLike: TypeAlias = Grid | int
 
 def _checked_slowdown(slowdown: tuple[int, ...], n_ranks: int) -> tuple[int, ...] | None:
     """Return the slowdown of each rank, or None if all are nominal."""
+    try:
+        slowdown = tuple(slowdown)
+    except TypeError:
+        raise InvalidGrid(f"slowdown must have one value per rank; got {slowdown!r}.") from None
     if len(slowdown) != n_ranks:
         raise InvalidGrid(f"slowdown must have one value per rank; {len(slowdown)} for {n_ranks} ranks.")
     checked = tuple(

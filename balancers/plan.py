@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from packing.arrays import Int32, Int64, read_only
+from packing.arrays import Int32, Int64, as_int, read_only
 
 from .errors import InvalidPlan, InvalidProblem
 from .grid import Counts
@@ -252,8 +252,7 @@ class Plan:
             return self
         price = 0
         if bytes_per_unit is not None:
-            if bytes_per_unit <= 0:
-                raise InvalidProblem(f"bytes_per_unit must be >= 1; got {bytes_per_unit}.")
+            bytes_per_unit = as_int("bytes_per_unit", bytes_per_unit, InvalidProblem, least=1)
             if self.busiest_bytes is None:
                 raise InvalidProblem("or_home(bytes_per_unit) needs the packs' sizes: Problem(..., n_bytes=...).")
             price = -(-self.busiest_bytes // bytes_per_unit)

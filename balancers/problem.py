@@ -113,7 +113,7 @@ class Problem:
         if bad.any():
             where = tuple(int(i) for i in np.argwhere(bad)[0])
             raise InvalidProblem(f"loads must be finite and >= 0; loads{list(where)} = {values[where]}.")
-        scaled, unit, rounding = _scale(values)
+        scaled, unit, rounding = _scale(values, max(Grid.of(grid).slowdown or (1,)))
         return cls(scaled, grid, home, n_bytes, unit=unit, rounding=rounding, constraints=constraints)
 
     @property
@@ -199,20 +199,24 @@ class Problem:
             raise InvalidProblem(f"{name} must have one value per pack; {len(array)} for {self.n_packs} packs.")
 
 
-def _scale(values: NDArray[np.float64]) -> tuple[Int64, Fraction, float]:
-    """Return integers, the unit that turns them back, and the largest change: none where some power of ten is exact."""
+def _scale(values: NDArray[np.float64], slowest: int) -> tuple[Int64, Fraction, float]:
+    """Return integers, the unit that turns them back, and the largest change: none where some power of ten is exact.
+
+    Their sum times ``slowest`` stays below 2**62.
+    """
     largest_sum = float(values.max(initial=0.0)) * values.size  # inf at worst
+    most = min(2.0**53, SUM_LIMIT / (2 * slowest))
     for digits in range(18):
         factor = 10.0**digits
-        if largest_sum * factor >= 2.0**53:
+        if largest_sum * factor >= most:
             break  # beyond it, floats are no longer exact integers
         scaled = np.rint(values * factor)
         if np.array_equal(scaled / factor, values):
             return scaled.astype(np.int64), Fraction(1, 10**digits), 0.0
-    if largest_sum < SUM_LIMIT and np.array_equal(np.rint(values), values):
+    if largest_sum < SUM_LIMIT / slowest and np.array_equal(np.rint(values), values):
         return values.astype(np.int64), Fraction(1), 0.0
     magnitude = math.log10(values.max()) + math.log10(values.size)
-    unit = Fraction(10) ** math.ceil(magnitude - 52 * math.log10(2))
+    unit = Fraction(10) ** math.ceil(magnitude - math.log10(most / 2))
     integers = [round(Fraction(value) / unit) for value in values.flat]
     rounding = max(
         abs(float(value - integer * unit)) for value, integer in zip(map(Fraction, values.flat), integers, strict=True)

@@ -42,8 +42,9 @@ def as_int64(
     least: int = 0,
     most: int = SUM_LIMIT - 1,
     columns: Sequence[str] = (),
+    summed: bool = True,
 ) -> Int64:
-    """Return ``values`` as a read-only C-contiguous int64 copy whose column sums are below 2**62.
+    """Return ``values`` as a read-only C-contiguous int64 copy whose sum is below 2**62 (``summed``; labels need not).
 
     ``error`` makes the exception from its text, ``remedy`` ends that text, ``columns`` names the columns of a
     two-dimensional array.
@@ -65,7 +66,8 @@ def as_int64(
         bad, limit = (array < least, f">= {least}") if low else (array > most, f"<= {most}")
         raise error(f"{name} must be {limit}; {_place(name, array, bad, columns)}. {remedy}")
     result = np.array(array, dtype=np.int64, order="C")
-    _check_sums(name, result, error, remedy)
+    if summed:
+        _check_sums(name, result, error, remedy)
     return read_only(result)
 
 

@@ -54,6 +54,7 @@ class EvenPacking(Packer):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name, holds, wanted in (
+            ("targets", not isinstance(self.targets, str), "be a tuple of columns"),
             ("targets", len(self.targets) > 0, "name at least one column"),
             ("weight", isfinite(self.weight) and self.weight >= 0, "be a finite number >= 0"),
             ("fill", 0 < self.fill <= 1, "be in (0, 1]"),

@@ -101,7 +101,7 @@ class Mixture(Generic[T]):
 
     def load_state_dict(self, state: MixtureState) -> None:
         """Continue where ``state`` was taken; `InvalidParameter` unless sources, weights and seed are the same."""
-        if (state["weights"], state["seed"]) != (self.weights, self.seed):
+        if ([*state["weights"].items()], state["seed"]) != ([*self.weights.items()], self.seed):  # in this order
             raise InvalidParameter(
                 f"the state is of weights {state['weights']} and seed {state['seed']}; this mixture has "
                 f"{dict(self.weights)} and {self.seed}. Build it with the same parameters."

@@ -25,7 +25,7 @@ class Packing(Immutable):
 
     Pack p holds the pieces ``offsets[p] : offsets[p + 1]``; piece i is sample ``sample[i]``, of it the tokens
     ``start[i] : stop[i]`` where something was cut (else both are None and every piece is a whole sample).
-    ``slots``: (n_packs,) tokens paid for: the capacity, or more for an isolated oversize sample.
+    ``slots``: (n_packs,) tokens paid for: the capacity, or its own size for an isolated oversize sample.
     ``arrival``: (n_samples,) the number of each sample in its stream, rising; None outside of streams.
     """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
@@ -152,9 +152,11 @@ class Limits:
             raise InvalidLimits(f"align must be <= capacity; got {self.align} > {self.capacity}.")
         if self.max_samples is not None:
             object.__setattr__(self, "max_samples", as_int("max_samples", self.max_samples, InvalidLimits, least=1))
-        budgets = tuple(
-            (str(name), as_int(f'budget "{name}"', most, InvalidLimits, least=0)) for name, most in self.budgets
-        )
+        given: object = self.budgets.items() if isinstance(self.budgets, Mapping) else self.budgets
+        pairs = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else None
+        if pairs is None or any(not isinstance(each, tuple | list) or len(each) != 2 for each in pairs):
+            raise InvalidLimits(f"budgets must be pairs (column, most per pack); got {self.budgets!r}.")
+        budgets = tuple((str(name), as_int(f'budget "{name}"', most, InvalidLimits, least=0)) for name, most in pairs)
         names = [name for name, _ in budgets]
         if len(set(names)) < len(names) or "tokens" in names:
             raise InvalidLimits(f"budgets must name each column once, and not tokens (the capacity); got {names}.")

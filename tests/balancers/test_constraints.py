@@ -167,6 +167,7 @@ INFEASIBLE = [
     ([Pinned([0, 0, 0])], Grid(2, counts=(1, 2)), "Pinned binds 3 packs to rank 0, but the cells of a rank hold at"),
     ([Together([0, 0, 0])], Grid(2, counts=(0, 2)), "Together holds 3 packs in group 0, but the cells of a rank hold"),
     ([Pinned([0, 0, -1])], Grid(3, counts=(1, 3)), "Pinned leaves 1 packs free, but the ranks need 2 more"),
+    ([Cap("tokens", [5, 1, 1], 5)], Grid(1, counts=(2, 3)), "pack 0 has 5, and the 1 smallest beside it in a cell of"),
 ]
 
 
@@ -236,6 +237,16 @@ def test_constraints_are_checked() -> None:
         Together([-2, 0])
 
 
+def test_constraints_may_come_from_a_generator_and_labels_may_be_hashes() -> None:
+    problem = Problem([1, 2, 3, 4], 2, constraints=(each for each in [Pinned([0, 0, 0, 0])]))  # type: ignore[arg-type]
+    assert Auto().plan(problem).rank.tolist() == [0, 0, 0, 0]
+    labels = [2**62 - 1, 5, 2**62 - 1, 5]
+    assert Auto().plan(Problem([4, 1, 1, 4], 2, constraints=[Together(labels)])).cost == 5
+    for wrong in (None, Pinned([0])):
+        with pytest.raises(InvalidProblem, match="constraints must be a list of Cap, Together and Pinned; got"):
+            Problem([1], 1, constraints=wrong)  # type: ignore[arg-type]
+
+
 def test_constraints_change_the_digest_and_survive_copies() -> None:
     import pickle
 
@@ -271,7 +282,21 @@ def test_uniform_bound_holds(loads: list[int], slowdown: list[int]) -> None:
     assert ListScheduling().plan(problem).cost <= 2 * brute_force_cost(problem) + 1  # rounded up by less than one
 
 
+def test_bounds_of_many_slow_ranks_stay_in_64_bits() -> None:
+    problem = Problem([1125899638407] * 4096, Grid(4096, slowdown=(999,) * 4096))
+    assert problem.lower_bound == -(-1125899638407 * 999 // 1000)
+    assert Auto().plan(Problem([2**57] * 16, Grid(16, slowdown=(1,) * 16))).cost == -(-(2**57) // 1000)
+
+
+def test_floats_leave_room_for_slow_ranks() -> None:
+    loads = [0.1234567890123456, 0.9876543210987654]
+    problem = Problem.from_floats(loads, Grid(2, slowdown=(1000, 20_000)))
+    assert Auto().plan(problem).cost * float(problem.unit) == pytest.approx(1.111111110111111, rel=1e-12)
+
+
 def test_slowdown_is_checked() -> None:
+    with pytest.raises(InvalidGrid, match="slowdown must have one value per rank; got 1500"):
+        Grid(2, slowdown=1500)  # type: ignore[arg-type]
     with pytest.raises(InvalidGrid, match="slowdown must have one value per rank; 1 for 2 ranks"):
         Grid(2, slowdown=(1000,))
     with pytest.raises(InvalidProblem, match="loads x slowdown must sum to less than 2"):
