@@ -6,6 +6,7 @@ import numpy as np
 
 from packing.arrays import Int64
 
+from .constraints import unit_numbers
 from .grid import NOMINAL, Barrier
 from .problem import Problem
 
@@ -46,12 +47,12 @@ def _slow(problem: Problem) -> int:
 def _bound_together(problem: Problem) -> int:
     """Bound the cost by what one rank must do in all: a group, and packs bound to it. Every barrier costs that much."""
     n_ranks, total = problem.grid.n_ranks, problem.total
-    pinned, grouped = problem.pin >= 0, problem.group >= 0
+    pinned, unit = problem.pin >= 0, unit_numbers(problem.group)
     bound = np.zeros(n_ranks, dtype=np.int64)
     np.add.at(bound, problem.pin[pinned], total[pinned])
-    units = np.zeros(int(problem.group.max(initial=-1)) + 1, dtype=np.int64)
-    np.add.at(units, problem.group[grouped], total[grouped])
-    units = np.sort(np.concatenate([units, total[~grouped]]))
+    units = np.zeros(int(unit.max(initial=-1)) + 1, dtype=np.int64)
+    np.add.at(units, unit, total)
+    units.sort()
     if problem.grid.slowdown is None:
         return max(int(bound.max()), max_of_sums(units, n_ranks, 0, len(units)))
     slowdown = np.array(problem.grid.slowdown, dtype=np.int64)

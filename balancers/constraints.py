@@ -14,7 +14,16 @@ from packing.arrays import Immutable, Int32, Int64, as_int, as_int64
 from .errors import Infeasible, InvalidProblem
 from .grid import Grid
 
-__all__ = ["Cap", "Constraint", "Pinned", "Together", "checked_constraints", "merged_groups", "merged_pins"]
+__all__ = [
+    "Cap",
+    "Constraint",
+    "Pinned",
+    "Together",
+    "checked_constraints",
+    "merged_groups",
+    "merged_pins",
+    "unit_numbers",
+]
 
 
 class Constraint(Immutable, ABC):
@@ -149,6 +158,14 @@ def merged_groups(constraints: Sequence[Constraint], n_packs: int) -> Int64:
             labels, dense = np.unique(each.group, return_inverse=True)
             return np.asarray(dense - int(len(labels) > 0 and labels[0] < 0), dtype=np.int64)
     return np.full(n_packs, -1, dtype=np.int64)
+
+
+def unit_numbers(group: Int64) -> Int64:
+    """Return what each pack moves with, numbered without gaps: its group, or behind all groups itself alone."""
+    alone = group < 0
+    unit = group.copy()
+    unit[alone] = int(group.max(initial=-1)) + 1 + np.arange(int(alone.sum()))
+    return unit
 
 
 def merged_pins(constraints: Sequence[Constraint], group: Int64) -> Int64:

@@ -11,11 +11,11 @@ from packing.arrays import Int32, Int64
 from .base import Balancer
 from .cells import cells_of
 from .climbing import climb, mended
+from .constraints import unit_numbers
 from .feasibility import no_plan
 from .grid import Barrier, Counts, Grid
 from .list_scheduling import ListScheduling
 from .lpt import LPT
-from .places import units_of
 from .plan import Assignment, Plan
 from .problem import Problem
 from .refine import Refine
@@ -85,10 +85,8 @@ class Relax(Balancer):
 
 def _merged(problem: Problem) -> tuple[Problem, Int64]:
     """Return the problem of groups as packs, of which only the rank counts, and the group of each pack, (n_packs,)."""
-    packs, offsets = units_of(problem)
-    sizes = np.diff(offsets)
-    unit = np.empty(problem.n_packs, dtype=np.int64)
-    unit[packs] = np.repeat(np.arange(len(sizes)), sizes)
+    unit = unit_numbers(problem.group)
+    sizes = np.bincount(unit)
     loads = np.zeros(len(sizes), dtype=np.int64)
     np.add.at(loads, unit, problem.total)
     grid = problem.grid

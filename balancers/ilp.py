@@ -100,7 +100,7 @@ class ILP(Balancer):
     def _search_cells(self, problem: Problem, start: Plan | None) -> Assignment:
         model = CellModel.of(problem)
         try:
-            answer = model.solve(_solver(self.limit / (1 + problem.n_packs * model.n_bins / SMALL)), start)
+            answer = model.solve(_solver(self.limit / (1 + model.n_variables / SMALL)), start)
         except TimeoutError:
             raise NoPlanFound(f"{self!r} found no plan within its limit; there may be one. Raise the limit.") from None
         if answer is None:
@@ -112,7 +112,7 @@ class ILP(Balancer):
 def _n_variables(problem: Problem) -> int:
     if problem.is_plain:
         return len(np.unique(problem.total)) * bins_of(problem).n_bins
-    return problem.n_packs * CellModel.of(problem).n_bins
+    return CellModel.of(problem).n_variables
 
 
 class _Scale(NamedTuple):

@@ -51,6 +51,10 @@ class CellModel(NamedTuple):
     def n_bins(self) -> int:
         return self.n_micro_steps * self.problem.grid.n_ranks
 
+    @property
+    def n_variables(self) -> int:
+        return self.problem.n_packs * self.n_bins
+
     def refusal(self) -> str | None:
         """Return why the solver cannot be trusted with times of this size, or None if it can."""
         total = int(self.places.loads.sum()) // self.step * int(self.slowdown.max())
@@ -117,12 +121,9 @@ class CellModel(NamedTuple):
         """
         grid = self.problem.grid
         pin = int(self.problem.pin[pack])
-        ranks = [pin] if pin >= 0 else range(min(place + 1, grid.n_ranks) if self._ranks_alike() else grid.n_ranks)
+        ranks = [pin] if pin >= 0 else range(min(place + 1, grid.n_ranks) if self.problem.ranks_alike else grid.n_ranks)
         micro_steps = range(min(place + 1, self.n_micro_steps) if grid.n_steps == 1 else self.n_micro_steps)
         return [micro_step * grid.n_ranks + rank for micro_step in micro_steps for rank in ranks]
-
-    def _ranks_alike(self) -> bool:
-        return self.problem.grid.slowdown is None and not (self.problem.pin >= 0).any()
 
     def _same_rank(self) -> list[tuple[int, int]]:
         """Return pairs of packs that chain each group together."""
@@ -157,7 +158,7 @@ class CellModel(NamedTuple):
         micro_steps: dict[int, int] = {}
         for pack in self.problem.heaviest_first.tolist():
             micro_step, rank = divmod(int(cell[pack]), n_ranks)
-            if self._ranks_alike():
+            if self.problem.ranks_alike:
                 rank = ranks.setdefault(rank, len(ranks))
             if self.n_micro_steps == 1:
                 micro_step = 0

@@ -14,7 +14,7 @@ from .cells import cells_of
 from .climbing import mended
 from .feasibility import no_plan
 from .grid import Barrier
-from .places import SHARE, Places, State, move, places_of, start, time_of, units_of
+from .places import SHARE, Places, State, move, places_of, start, time_of, unit_of, units_of
 from .plan import Assignment
 from .problem import Problem
 
@@ -52,7 +52,7 @@ def list_schedule(problem: Problem, by_size: bool = False) -> Int32:
     places, (packs, offsets) = places_of(problem), units_of(problem)
     size = problem.total
     if by_size and len(places.limits):
-        size = (places.amounts // (places.limits // SHARE + 1)).max(axis=1)
+        size = (places.amounts // np.array([unit_of(limit) for limit in places.limits])).max(axis=1)
     if len(packs) == 0:
         return np.zeros(0, dtype=np.int32)
     of_unit = np.add.reduceat(size[packs], offsets[:-1])
@@ -67,7 +67,7 @@ def _aligned(problem: Problem, cell: Int32) -> Int32:
     grid = problem.grid
     if grid.barrier is Barrier.STEP:
         return cell
-    if not grid.slowdown and (problem.group < 0).all() and (problem.pin < 0).all():
+    if problem.ranks_alike and (problem.group < 0).all():
         return cells_of(problem, cell)
     load = np.zeros(grid.n_cells, dtype=np.int64)
     np.add.at(load, cell, problem.total)
@@ -138,7 +138,7 @@ def _best_cell(
                 continue
         breaks, used = SHARE * max(count + 1 - places.most, 0), 0
         for k in range(len(places.limits)):
-            share = places.limits[k] // SHARE + 1
+            share = unit_of(places.limits[k])
             after = state.held[cell, k] + places.amounts[pack, k]
             used = max(used, after // share)
             if after > places.limits[k]:

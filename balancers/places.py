@@ -13,11 +13,11 @@ import numpy as np
 from packing.arrays import Int64
 from packing.jit import kernel
 
-from .constraints import Cap
+from .constraints import Cap, unit_numbers
 from .grid import NOMINAL, Barrier
 from .problem import Problem
 
-__all__ = ["SHARE", "Places", "State", "excess", "move", "places_of", "start", "time_of", "units_of"]
+__all__ = ["SHARE", "Places", "State", "excess", "move", "places_of", "start", "time_of", "unit_of", "units_of"]
 
 SHARE = 2**20  # a limit's worth of excess; limits of different resources are compared in it
 
@@ -70,10 +70,7 @@ def places_of(problem: Problem) -> Places:
 
 def units_of(problem: Problem) -> tuple[Int64, Int64]:
     """Return the packs that move as one: ``packs[offsets[u] : offsets[u + 1]]``, a group or a pack, heaviest first."""
-    grouped = problem.group >= 0
-    unit = np.where(grouped, problem.group, 0)
-    unit[~grouped] = int(problem.group.max(initial=-1)) + 1 + np.arange(int((~grouped).sum()))
-    order = problem.heaviest_first
+    unit, order = unit_numbers(problem.group), problem.heaviest_first
     packs = order[np.argsort(unit[order], kind="stable")]
     return packs, np.concatenate([[0], np.cumsum(np.bincount(unit))])
 
@@ -153,5 +150,11 @@ def excess(places: Places, state: State, cell: int, out: int, into: int) -> int:
         if into >= 0:
             over += places.amounts[into, k]
         if over > 0:
-            total += (over - 1) // (places.limits[k] // SHARE + 1) + 1
+            total += (over - 1) // unit_of(places.limits[k]) + 1
     return total
+
+
+@kernel
+def unit_of(limit: int) -> int:
+    """Return the amount that counts as one of about `SHARE` parts of a limit."""
+    return limit // SHARE + 1

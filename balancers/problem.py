@@ -138,6 +138,11 @@ class Problem:
         grid = self.grid
         return not (self.constraints or grid.slowdown or grid.barrier is Barrier.STAGE or grid.n_steps > 1)
 
+    @property
+    def ranks_alike(self) -> bool:
+        """Whether ranks can change their numbers: none is slower, and no pack is bound to one."""
+        return self.grid.slowdown is None and not bool((self.pin >= 0).any())
+
     @cached_property
     def group(self) -> Int64:
         """Group of packs that stay on one rank, (n_packs,): 0, 1, ... without gaps, -1 for none."""

@@ -18,12 +18,11 @@ ACROSS = 8  # what a byte between nodes costs, if one inside a node costs 1
 
 def renamed_ranks(plan: Plan) -> Plan:
     """Return ``plan`` with its ranks renamed so that many bytes stay in their rank, or at least in their node."""
-    grid = plan.problem.grid
-    if grid.slowdown or (plan.problem.pin >= 0).any():
-        return plan  # its ranks are not alike
-    rank, home, kept = _kept(plan)
-    match = _assigned if grid.n_ranks <= EXACT_UP_TO else _matched
-    name = match(rank, home, kept, grid.n_ranks)
+    if not plan.problem.ranks_alike:
+        return plan
+    n_ranks = plan.problem.grid.n_ranks
+    match = _assigned if n_ranks <= EXACT_UP_TO else _matched
+    name = match(*_kept(plan), n_ranks)
     return Plan(plan.problem, plan.cell - plan.rank + name.astype(np.int32)[plan.rank])
 
 

@@ -25,7 +25,7 @@ class Rotate(Balancer):
     inner: Balancer = LPT()
 
     def refusal(self, problem: Problem) -> str | None:
-        if problem.grid.slowdown or (problem.pin >= 0).any():
+        if not problem.ranks_alike:
             return "ranks are not alike: they differ in speed, or packs are bound to them. Use the balancer inside"
         return self.inner.refusal(problem)
 

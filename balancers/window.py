@@ -24,7 +24,7 @@ def one_step(problem: Problem) -> Problem | None:
     """
     grid = problem.grid
     if grid.barrier is not Barrier.STEP:
-        return _replaced(problem, n_steps=1, n_micro_steps=grid.total_micro_steps)
+        return replace(problem, grid=replace(grid, n_steps=1, n_micro_steps=grid.total_micro_steps))
     steps = grid.n_micro_steps
     if steps > 1 and any(isinstance(each, Cap) for each in problem.constraints):
         return None
@@ -48,7 +48,3 @@ def window_cells(problem: Problem, cell: Int32) -> Int32:
     micro_step, bin_ = np.divmod(deal(problem.heaviest_first, cell, bins, grid.n_micro_steps), np.int32(bins))
     step, rank = np.divmod(bin_, np.int32(grid.n_ranks))
     return ((step * np.int32(grid.n_micro_steps) + micro_step) * np.int32(grid.n_ranks) + rank).astype(np.int32)
-
-
-def _replaced(problem: Problem, n_steps: int, n_micro_steps: int) -> Problem:
-    return replace(problem, grid=replace(problem.grid, n_steps=n_steps, n_micro_steps=n_micro_steps))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from balancers import Plan
+from balancers import Plan, Problem
 from balancers.verification import busy_times
 from packing.arrays import Int64
 
@@ -138,12 +138,11 @@ class Executor:
             self.meeting.enter(number, "plan")
         with self._span("plan"):
             problem = self._settings.problem(table, number)
-            plan = self._settings.plan(problem) if self._settings.portable else self._planned_by_rank_0(number, table)
+            plan = self._settings.plan(problem) if self._settings.portable else self._planned_by_rank_0(number, problem)
         return (plan.cell.astype(np.int64) if self._settings.mode is Mode.BALANCE else home), plan
 
-    def _planned_by_rank_0(self, number: int, table: Table) -> Plan:
+    def _planned_by_rank_0(self, number: int, problem: Problem) -> Plan:
         """The balancer may differ between machines: the cells of rank 0 travel through the store."""
-        problem = self._settings.problem(table, number)
         planned = self._settings.plan(problem).cell.tolist() if self._rank == 0 else []
         with self._store_alive(number):
             if self._rank == 0:

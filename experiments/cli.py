@@ -11,7 +11,7 @@ from packing import PACKERS, CannotCut, EvenstepError, InvalidParameter, Oversiz
 
 from .cli_packing import even, reproduce
 from .cli_ranks import chaos, exchange
-from .console import json_bytes, output, progress_bar
+from .console import JsonFile, json_bytes, output, progress_bar
 from .files import ensure_writable, write_atomically
 
 if TYPE_CHECKING:
@@ -209,9 +209,7 @@ def optima(
 
 @app.command()
 def peers(
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the figures here.", show_default=False)
-    ] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Face packages of others, where installed: their time and cost divided by ours on the same loads or lengths.
 

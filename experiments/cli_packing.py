@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .console import json_bytes, output, progress_bar
+from .console import JsonFile, json_bytes, output, progress_bar
 from .files import ensure_writable, write_atomically
 
 __all__ = ["even", "reproduce"]
@@ -24,9 +24,7 @@ def even(
     *,
     samples: Annotated[int, typer.Option(help="How many samples of each mixture.", min=1)] = 100_000,
     seed: Annotated[list[int] | None, typer.Option(help="May be repeated. Default: 0.", show_default=False)] = None,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the figures here.", show_default=False)
-    ] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Pack five mixtures with best fit and with even packs, at once and through a buffer of 1,000 samples.
 
@@ -61,9 +59,7 @@ def reproduce(
     samples: Annotated[int, typer.Option(help="How many samples of each mixture.", min=1)] = 100_000,
     seed: Annotated[int, typer.Option(help="Of the samples drawn and of the order of packs.", min=0)] = 0,
     budget: Annotated[int, typer.Option(help="Image tokens per pack, of a budget that is hard.", min=1)] = 3_000,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the figures here.", show_default=False)
-    ] = None,
+    json_file: JsonFile = None,
     plot: Annotated[
         Path | None, typer.Option(help="Draw fill against waiting into this PNG file.", show_default=False)
     ] = None,

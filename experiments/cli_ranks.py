@@ -1,14 +1,13 @@
 """The commands of `evenstep` that start rank processes."""
 
 import os
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from balancers import BALANCERS
 
-from .console import json_bytes, output, progress_bar
+from .console import JsonFile, json_bytes, output, progress_bar
 from .files import ensure_writable, write_atomically
 
 __all__ = ["chaos", "exchange"]
@@ -23,9 +22,7 @@ def exchange(
     compute_ms: Annotated[float, typer.Option(help="What a training step sleeps.", min=0)] = 200.0,
     balancer: Annotated[str, typer.Option(help="See: evenstep algorithms.")] = "LPT()",
     seed: Annotated[int, typer.Option(min=0)] = 0,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the figures here.", show_default=False)
-    ] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Move packs between gloo ranks while a training loop sleeps: step time, waiting, bytes; overlapped or not.
 

@@ -1,11 +1,17 @@
 """How commands print: tables on stdout, progress on stderr where that is a terminal."""
 
 import json
+from pathlib import Path
+from typing import Annotated, TypeAlias
 
+import typer
 from rich.console import Console
 from rich.progress import Progress
 
-__all__ = ["json_bytes", "output", "progress_bar"]
+__all__ = ["JsonFile", "json_bytes", "output", "progress_bar"]
+
+JsonFile: TypeAlias = Annotated[Path | None, typer.Option("--json", help="Write the figures here.", show_default=False)]
+"""The option of every command that measures."""
 
 WIDTH = 110  # of the output where it goes to no terminal
 

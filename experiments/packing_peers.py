@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from types import ModuleType
 from typing import TypeAlias
 
@@ -13,7 +12,7 @@ import numpy as np
 from packing import BestFitDecreasing, FirstFitDecreasing, InvalidGroups, Packer
 from packing.arrays import Int64
 
-from .peers import PATIENCE_US, Missed, best_of
+from .peers import PATIENCE_US, Missed, best_of, installed
 
 __all__ = ["PACKING_PEERS", "FacedPacker", "PackingPeer", "face_packing_peer"]
 
@@ -55,12 +54,9 @@ def face_packing_peer(peer: PackingPeer, seed: int = 0) -> Iterator[FacedPacker 
 
     Times are the best of a few runs, compiling not counted; ours are of `Packer.pack` whole, from a list of integers.
     """
-    try:
-        package = import_module(peer.package)
-    except ModuleNotFoundError as error:
-        if error.name != peer.package:
-            raise
-        yield Missed(peer.package, peer.algorithm, "", f"pip install {peer.package}")
+    package = installed(peer.package, peer.algorithm)
+    if isinstance(package, Missed):
+        yield package
         return
     us_per_pair = 0.0  # at the size before; the peers are quadratic
     for n in peer.sizes:

@@ -68,18 +68,25 @@ class Missed:
     reason: str
 
 
+def installed(package: str, algorithm: str) -> ModuleType | Missed:
+    """Return a package, or the row that says that it is not there."""
+    try:
+        return import_module(package)
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        return Missed(package, algorithm, "", f"pip install {package}")
+
+
 def face_peer(peer: Peer, seed: int = 0) -> Iterator[Faced | Missed]:
     """Yield a row for each kind of loads and size, with free counts; one row if the peer is not installed.
 
     All take the loads as a list of integers and give each pack a rank. Times are the best of a few runs, compiling not
     counted; ours include the checks of loads and plan.
     """
-    try:
-        package = import_module(peer.package)
-    except ModuleNotFoundError as error:
-        if error.name != peer.package:
-            raise
-        yield Missed(peer.package, peer.algorithm, "", f"pip install {peer.package}")
+    package = installed(peer.package, peer.algorithm)
+    if isinstance(package, Missed):
+        yield package
         return
     for kind, draw in LOADS.items():
         us_per_work = 0.0  # at the size before

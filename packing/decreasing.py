@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from .arrays import Int32, Int64, descending_order
-from .kernels import best_fit, falling_by_counting, in_input_order
-from .runs import best_fit_in_runs, counts_by_size
+from .kernels import best_fit, counts_by_size, falling_by_counting, in_input_order
+from .runs import best_fit_in_runs
 
 __all__ = ["best_fit_decreasing", "decreasing"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from .arrays import Int64
 from .jit import kernel
 
-__all__ = ["sift_down"]
+__all__ = ["sift_down", "sift_up"]
 
 
 @kernel

@@ -11,6 +11,7 @@ from .jit import kernel
 __all__ = [
     "best_fit",
     "best_fit_into",
+    "counts_by_size",
     "falling_by_counting",
     "first_fit",
     "in_input_order",
@@ -57,14 +58,21 @@ def sums_by_group(sizes: Int64, group_of: Int32, n_groups: int) -> Int64:
 
 
 @kernel
+def counts_by_size(sizes: Int64, largest: int) -> Int64:
+    """Return how many pieces have each size, (largest + 1,). Every size is in [0, largest]."""
+    counts = np.zeros(largest + 1, dtype=np.int64)
+    for size in sizes:
+        counts[size] += 1
+    return counts
+
+
+@kernel
 def falling_by_counting(sizes: Int64, largest: int) -> tuple[Int32, Int64]:
     """Return ``falling``, the sizes from largest to smallest, and ``start`` (largest + 1,), where each begins in it.
 
     Every size is in [0, largest]. O(n + largest).
     """
-    start = np.zeros(largest + 1, dtype=np.int64)
-    for size in sizes:
-        start[size] += 1
+    start = counts_by_size(sizes, largest)
     falling = np.empty(len(sizes), dtype=np.int32)
     place = 0
     for size in range(largest, -1, -1):

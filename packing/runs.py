@@ -8,16 +8,7 @@ from .arrays import Int32, Int64
 from .bitset import UInt64, add, empty_set, remove, smallest_from
 from .jit import kernel
 
-__all__ = ["best_fit_in_runs", "counts_by_size"]
-
-
-@kernel
-def counts_by_size(sizes: Int64, largest: int) -> Int64:
-    """Return how many pieces have each size, (largest + 1,). Every size is in [0, largest]."""
-    counts = np.zeros(largest + 1, dtype=np.int64)
-    for size in sizes:
-        counts[size] += 1
-    return counts
+__all__ = ["best_fit_in_runs"]
 
 
 @kernel

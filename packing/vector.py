@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from .arrays import Int32, Int64, descending_order
 from .base import Packer
-from .decreasing import decreasing
+from .best_fit import LARGEST_CAPACITY
+from .decreasing import best_fit_decreasing, decreasing
 from .errors import InvalidParameter
-from .kernels import best_fit, first_fit
+from .kernels import first_fit
 from .policies import Pieces
 from .samples import Limits, Samples
 from .vector_kernels import DOT_PRODUCT, SHORTEST_REST, bin_centric, bounded_first_fit, vector_fit
@@ -21,7 +23,6 @@ __all__ = ["VectorBestFitDecreasing", "VectorDotProduct", "VectorFirstFit", "Vec
 UNIT = 2**20  # a limit in integer units: sizes of different kinds become comparable
 LOOKED_AT = 64  # packs with room that best fit chooses from
 CLASSES = 2**9  # at most about so many classes of alike pieces
-LARGEST_COUNTED = 2**27  # capacity up to which best fit of one limit counts rooms
 
 MEASURES: Mapping[str, Callable[[Int64], Int64]] = {
     "sum": lambda shares: shares.sum(axis=1),
@@ -48,7 +49,7 @@ class VectorFirstFitDecreasing(Packer):
         _check_measure(self)
 
     def group(self, pieces: Pieces) -> Int32:
-        return _decreasing(pieces, self.measure, first_fit, 1)
+        return _decreasing(pieces, self.measure, partial(decreasing, first_fit), 1)
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,12 @@ class VectorBestFitDecreasing(Packer):
         _check_measure(self)
 
     def refusal(self, samples: Samples, limits: Limits) -> str | None:
-        if limits.capacity > LARGEST_COUNTED:
-            return f"its memory grows with the capacity, at most {LARGEST_COUNTED}. Use VectorFirstFitDecreasing."
+        if limits.capacity > LARGEST_CAPACITY:
+            return f"its memory grows with the capacity, at most {LARGEST_CAPACITY}. Use VectorFirstFitDecreasing."
         return None
 
     def group(self, pieces: Pieces) -> Int32:
-        return _decreasing(pieces, self.measure, best_fit, LOOKED_AT)
+        return _decreasing(pieces, self.measure, best_fit_decreasing, LOOKED_AT)
 
 
 @dataclass(frozen=True)
@@ -127,10 +128,11 @@ class VectorFirstFit(Packer):
         return bounded_first_fit(sizes, caps, _units(caps), self.open_packs)
 
 
-def _decreasing(pieces: Pieces, measure: str, rule: Callable[[Int32 | Int64, int], Int32], looked_at: int) -> Int32:
+def _decreasing(pieces: Pieces, measure: str, of_one: Callable[[Int64, int], Int32], looked_at: int) -> Int32:
+    """``of_one``: what packs pieces of a single limit."""
     sizes, caps = _that_matter(pieces)
     if len(caps) == 1:
-        return decreasing(rule, np.ascontiguousarray(sizes[:, 0]), int(caps[0]))
+        return of_one(np.ascontiguousarray(sizes[:, 0]), int(caps[0]))
     shares = _shares(sizes, caps)
     if measure == "sum":
         needs = shares.sum(axis=0) // max(len(shares), 1)  # a limit that is in demand weighs more
