@@ -28,7 +28,7 @@ SMALL, SMALLER = 32_000_000, 2_000_000  # packs x ranks up to which filling, and
 TINY = (16, 5)  # packs and ranks up to which the complete search usually ends
 FEW, FEW_PER_RANK, QUICK_KICKS = 2_048, 6, 100  # kicks matter where packs, and packs to exchange, are few
 KICKS, KICKED_PACKS = (300, 2_000), (10_000, 50_000)  # before and after the proof: at most so many, and packs refined
-PROOF_STEPS = 80_000_000  # of column generation: about 0.1 s; `Prove` alone takes more
+PROOF_STEPS = 70_000_000  # of column generation: about 0.1 s; `Prove` alone takes more
 
 
 @dataclass(frozen=True)

@@ -113,19 +113,39 @@ def sum_of_max(descending: Int64, n_ranks: int, n_rows: int, fewest: int, most: 
 
     Of the (j - 1) n_ranks most + 1 largest values at least j rows hold one, so the j-th most expensive row costs at
     least b_j = that value + the fewest - 1 smallest. Those j rows take in at most n_ranks times their cost, and at most
-    the j n_ranks most largest values; the other rows share what remains.
+    `_most_held`; the other rows share what remains. (A row that costs more takes in at most n_ranks times as much more,
+    so nothing is gained by it.)
     """
     n, row = len(descending), n_ranks * most
     prefix = np.concatenate([[0], np.cumsum(descending)])
     total = int(prefix[-1])
     companions = total - int(prefix[n - max(fewest - 1, 0)]) if fewest > 1 else 0
+    least = descending[::row][:n_rows] + companions
+    most_held = _most_held(descending, prefix, int(least[0]), n_ranks, len(least), most)
     best, paid, held = -(-total // n_ranks), 0, 0
-    for j in range(min(n_rows, -(-n // row))):
-        b = int(descending[j * row]) + companions
+    for b, limit in zip(least.tolist(), most_held.tolist(), strict=True):
         paid += b
-        held = min(int(prefix[min((j + 1) * row, n)]), held + n_ranks * b)
+        held = min(limit, held + n_ranks * b)
         best = max(best, paid + -(-max(total - held, 0) // n_ranks))
     return best
+
+
+def _most_held(descending: Int64, prefix: Int64, cost: int, n_ranks: int, n_rows: int, most: int) -> Int64:
+    """Bound what the 1, 2, ... ``n_rows`` most expensive rows take in, if the first costs ``cost``.
+
+    No more than the largest values that they have places for. And, for any m: let q cells hold some of the m largest
+    values. They take in at most ``cost`` each, the others at most what comes after those m; one cell more among the q
+    takes the place of the last values counted, so q = m is the worst as long as these do not exceed ``cost``. The best
+    m takes the values beside which a cell has no room for the last values counted.
+    """
+    n, places = len(descending), n_ranks * most * np.arange(1, n_rows + 1)
+    full = prefix[np.minimum(places, n)]
+    last = descending[np.minimum(places, n) - 1]
+    m = np.minimum(n - np.searchsorted(descending[::-1], cost - (most - 1) * last, side="right"), n_ranks)
+    counted = np.minimum(places - (most - 1) * m, n)
+    held = m * cost + prefix[counted] - prefix[m]
+    is_worst = prefix[np.minimum(counted + most, n)] - prefix[counted] <= cost
+    return np.where(is_worst, np.minimum(full, held), full)
 
 
 def _common_divisor(values: Int64) -> int:

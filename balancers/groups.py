@@ -14,9 +14,11 @@ __all__ = [
     "EXCHANGES",
     "LARGEST",
     "LARGEST_GROUP",
+    "N_GROUPS",
     "Bins",
     "allowed",
     "closest_exchange",
+    "equal_exchange",
     "exchange",
     "fill_bins",
     "make_groups",
@@ -160,25 +162,38 @@ def closest_exchange(
     j = FIRST_GROUP[bins.size[other], take]
     i_end = i + N_GROUPS[bins.size[bin_], give]
     j_end = j + N_GROUPS[bins.size[other], take]
-    best_i, best_j, steps, gap = i, j, 0, heavy - light
+    best_i, best_j, start = i, j, i + j
     while i < i_end and j < j_end:
-        steps += 1
         moved = given[i] - taken[j]
-        if moved < gap - moved:
-            peak = heavy - moved
-            if peak < best:
-                best, best_i, best_j = peak, i, j
-                if best <= target:
-                    break
-            i += 1
-        else:
-            peak = light + moved
-            if peak < best:
-                best, best_i, best_j = peak, i, j
-                if best <= target:
-                    break
-            j += 1
-    return best, best_i, best_j, steps
+        left, right = heavy - moved, light + moved
+        peak = max(left, right)
+        if peak < best:
+            best, best_i, best_j = peak, i, j
+            if best <= target:
+                break
+        grow = int(left > right)  # without a branch, which would be a coin toss
+        i += grow
+        j += 1 - grow
+    return best, best_i, best_j, i + j - start
+
+
+@kernel
+def equal_exchange(bins: Bins, bin_: int, other: int, k: int, moved: int) -> tuple[int, int, int]:
+    """Find groups of ``k`` packs, one of each bin, whose sums differ by ``moved`` exactly.
+
+    Returns their places in the lists of ``bin_`` and ``other``, -1 if there are none, and the steps taken.
+    """
+    given, taken = bins.sums[bin_], bins.sums[other]
+    i, j = FIRST_GROUP[bins.size[bin_], k], FIRST_GROUP[bins.size[other], k]
+    i_end, j_end, start = i + N_GROUPS[bins.size[bin_], k], j + N_GROUPS[bins.size[other], k], i + j
+    while i < i_end and j < j_end:
+        short = given[i] - taken[j] - moved
+        if short == 0:
+            return i, j, i + j - start
+        grow = int(short < 0)
+        i += grow
+        j += 1 - grow
+    return -1, -1, i + j - start
 
 
 @kernel

@@ -3,7 +3,8 @@
 In rounds: bins are sorted by load, and every bin above the target, heaviest first, looks for the best exchange with one
 of the lightest bins that no other has used in this round. Groups grow from one pack upwards when a round no longer
 brings most heavy bins to the target. For each pair the sorted sums of both bins' groups are walked with two pointers,
-so the best of g x g exchanges costs 2 g steps (after Horowitz & Sahni 1974).
+so the best of g x g exchanges costs 2 g steps (after Horowitz & Sahni 1974). Where nothing helps any more, the heaviest
+bin exchanges its load with a lighter bin: no load changes, but other groups face the light bins then.
 """
 
 from __future__ import annotations
@@ -13,14 +14,26 @@ import numpy as np
 from packing.arrays import Int32, Int64
 from packing.jit import kernel
 
-from .groups import EXCHANGES, LARGEST, Bins, allowed, closest_exchange, exchange, fill_bins, make_groups
+from .groups import (
+    EXCHANGES,
+    LARGEST,
+    N_GROUPS,
+    Bins,
+    allowed,
+    closest_exchange,
+    equal_exchange,
+    exchange,
+    fill_bins,
+    make_groups,
+)
 from .ordering import falling_order
 
 __all__ = ["iterate", "refine"]
 
-PARTNERS = 8  # light bins that a heavy one looks at in a round; more where bins hold few packs
+PARTNERS = 4  # light bins that a heavy one looks at in a round; more where bins hold few packs
 MOST_KICK_STEPS = 10_000_000  # of all kicks together
 KICKS_PER_BUDGET = 20  # a kick may use this part of the budget
+MOST_PASSES = 32  # of the heaviest load from bin to bin
 STEPS_PER_SORT, STEPS_PER_TRY = 20, 20  # what a round costs per bin, and an attempt beside its comparisons
 
 
@@ -140,9 +153,10 @@ def _assigned(bins: Bins, bin_of: Int32) -> Int32:
 def _descend(bins: Bins, fewest: int, most: int, target: int, budget: int, largest: int) -> int:
     """Exchange groups, in rounds, until no bin is above ``target`` or nothing helps; return the steps taken."""
     n_bins = len(bins.load)
-    partners = PARTNERS if bins.packs.shape[1] > 4 else 4 * PARTNERS
+    partners = PARTNERS if bins.packs.shape[1] > 4 else 8 * PARTNERS
     touched = np.full(n_bins, -1, dtype=np.int64)  # the last round that changed the bin
     group, round_, steps, widened = 1, 0, 0, False
+    passes = next_ = 0
     while steps < budget:
         ranking = falling_order(bins.load)
         steps += STEPS_PER_SORT * n_bins
@@ -184,10 +198,39 @@ def _descend(bins: Bins, fewest: int, most: int, target: int, budget: int, large
                 touched[bin_] = touched[partner] = round_
                 changed += 1
                 reached += best <= target
-        if heavy == 0 or (widened and changed == 0):
+        if heavy == 0:
             break
+        if widened and changed == 0:
+            passes += 1
+            if passes > MOST_PASSES:
+                break
+            passed, walked = _pass_on(bins, ranking[0], next_, min(group, LARGEST[bins.size[ranking[0]]]))
+            steps += walked
+            if passed < 0:
+                break
+            next_ = passed + 1
         widened = changed == 0 and group == largest  # the heaviest bin alone, against all others
         if 4 * reached < heavy and group < largest:
             group += 1
         round_ += 1
     return steps
+
+
+@kernel
+def _pass_on(bins: Bins, bin_: int, start: int, k: int) -> tuple[int, int]:
+    """Let a lighter bin, the first from ``start`` on that can, exchange its load with ``bin_`` by groups of ``k``.
+
+    Return that bin, -1 if there is none, and the steps taken.
+    """
+    n_bins, steps = len(bins.load), 0
+    for offset in range(n_bins):
+        other = (start + offset) % n_bins
+        gap = bins.load[bin_] - bins.load[other]
+        if gap > 0 and N_GROUPS[bins.size[other], k] > 0:
+            steps += STEPS_PER_TRY + make_groups(bins, bin_, k) + make_groups(bins, other, k)
+            i, j, walked = equal_exchange(bins, bin_, other, k, gap)
+            steps += walked
+            if i >= 0:
+                exchange(bins, bin_, other, k, k, bins.codes[bin_, i], bins.codes[other, j])
+                return other, steps
+    return -1, steps

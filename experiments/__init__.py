@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from .exchange import exchange_here as exchange_here
     from .exchange import spawn_exchange as spawn_exchange
     from .files import CannotWrite as CannotWrite
+    from .gaps import Gap as Gap
+    from .gaps import Gaps as Gaps
+    from .gaps import measure_gaps as measure_gaps
     from .optima import BadInstance as BadInstance
     from .optima import BinInstance as BinInstance
     from .optima import Instance as Instance
@@ -68,6 +71,7 @@ _NAMES = {
         for name in ("Exchange", "RankEnded", "Way", "exchange_here", "spawn_exchange")
     },
     "CannotWrite": "experiments.files:CannotWrite",
+    **{name: f"experiments.gaps:{name}" for name in ("Gap", "Gaps", "measure_gaps")},
     **{
         name: f"experiments.optima:{name}"
         for name in (

@@ -1,6 +1,5 @@
 """The commands of `evenstep`: they parse, call and print."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,9 +8,10 @@ import typer
 from balancers import BALANCERS, Barrier, Counts
 from packing import PACKERS, CannotCut, EvenstepError, InvalidParameter, Oversize, Oversized
 
+from .cli_measuring import bench, gaps, optima, peers
 from .cli_packing import even, reproduce
 from .cli_ranks import chaos, exchange
-from .console import JsonFile, json_bytes, output, progress_bar
+from .console import json_bytes, output, progress_bar
 from .files import ensure_writable, write_atomically
 
 if TYPE_CHECKING:
@@ -129,118 +129,7 @@ def compare(
         console.print(line, highlight=False, markup=False)
 
 
-@app.command()
-def bench(
-    quick: Annotated[bool, typer.Option("--quick", help="Small sizes: a few seconds.")] = False,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the timings here.", show_default=False)
-    ] = None,
-) -> None:
-    """Time packers and balancers over growing sizes: growth from n/2 to n, time in sorts, and quality.
-
-    Growth is 2 for linear time and 4 for quadratic. Sorts: the time divided by that of numpy.sort on the same integers.
-    Quality: fill of packers, cost / lower bound of balancers; 1 is perfect. Compiling is not counted.
-
-    JSON: rows [{case, algorithm, n, us, growth, sorts, quality}].
-    """
-    if json_file:
-        ensure_writable(json_file)
-    from . import bench as benches
-    from .report import timings_table
-
-    config = benches.QUICK if quick else benches.Bench()
-    with progress_bar() as progress:
-        timings = [*progress.track(benches.time_algorithms(config), total=config.n_timings, description="timing")]
-    if json_file:
-        write_atomically(json_file, json_bytes({"rows": [asdict(timing) for timing in timings]}))
-    output().print(timings_table(timings))
-
-
-@app.command()
-def optima(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            help="Instances, .jsonl or .jsonl.gz: name, machines, optimum, jobs; or name, capacity, lower, upper, "
-            "lengths."
-        ),
-    ],
-    balancer: Annotated[
-        list[str] | None,
-        typer.Option(help="May be repeated. Default: LPT, KarmarkarKarp, Multifit, Auto.", show_default=False),
-    ] = None,
-    packer: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="May be repeated. Default: FirstFitDecreasing, BestFitDecreasing, ColumnGeneration.",
-            show_default=False,
-        ),
-    ] = None,
-) -> None:
-    """Solve makespan (P||Cmax) and bin packing instances with known optima: share solved and proven, gap, CPU time.
-
-    What a file holds decides who solves it: balancers or packers. The bound of bin packing is that of column
-    generation.
-    """
-    from .optima import BinInstance, Instance, bin_bounds, read_instances, solve, solve_bins
-    from .report import bins_table, optima_table
-
-    balancers = [BALANCERS.parse(text) for text in balancer or ("LPT", "KarmarkarKarp", "Multifit", "Auto")]
-    packers = [
-        PACKERS.parse(text) for text in packer or ("FirstFitDecreasing", "BestFitDecreasing", "ColumnGeneration")
-    ]
-    plans, packings = [], []
-    with progress_bar() as progress:
-        for path in progress.track(files, description="solving"):
-            family = path.name.partition(".")[0].removeprefix("makespan-").removeprefix("binpacking-")
-            instances = read_instances(path)
-            makespan = [each for each in instances if isinstance(each, Instance)]
-            bins = [each for each in instances if isinstance(each, BinInstance)]
-            if makespan:
-                plans += [solve(each, family, makespan) for each in balancers]
-            if bins:
-                bounds = bin_bounds(bins)
-                packings += [solve_bins(each, family, bins, bounds) for each in packers]
-    if plans:
-        output().print(optima_table(plans))
-    if packings:
-        output().print(bins_table(packings))
-
-
-@app.command()
-def peers(
-    json_file: JsonFile = None,
-) -> None:
-    """Face packages of others, where installed: their time and cost divided by ours on the same loads or lengths.
-
-    Each is compared with the balancer that computes the same, and with Auto. Above 1, theirs takes or costs more.
-    Loads are uniform and lognormal, on ranks x packs per rank, with free counts. Packing packages are faced on
-    lognormal lengths in packs of 8,192. Compiling is not counted.
-
-    JSON: rows [{package, algorithm, case, ours, peer_us, ours_us, time_ratio, cost_ratio, auto_time_ratio,
-    auto_cost_ratio} or {package, algorithm, case, reason}], packing [the same with packs_ratio for the last three].
-    """
-    if json_file:
-        ensure_writable(json_file)
-    from .packing_peers import PACKING_PEERS, face_packing_peer
-    from .peers import PEERS, face_peer
-    from .report import packing_peers_table, peers_table
-
-    with progress_bar() as progress:
-        rows = [row for peer in progress.track(PEERS, description="facing peers") for row in face_peer(peer)]
-        packing = [
-            row
-            for peer in progress.track(PACKING_PEERS, description="facing packing peers")
-            for row in face_packing_peer(peer)
-        ]
-    if json_file:
-        write_atomically(json_file, json_bytes({"rows": [*map(asdict, rows)], "packing": [*map(asdict, packing)]}))
-    console = output()
-    console.print(peers_table(rows))
-    console.print(packing_peers_table(packing))
-
-
-for command in (even, reproduce, exchange, chaos):
+for command in (bench, gaps, optima, peers, even, reproduce, exchange, chaos):
     app.command()(command)
 
 

@@ -17,6 +17,7 @@ from packing.registry import Registry
 from .bench import Timing
 from .compare import Comparison, Refusal, Row, image_token_cv
 from .even import EvenRow
+from .gaps import Gap
 from .optima import Packed, Solved
 from .packing_peers import FacedPacker
 from .peers import Faced, Missed
@@ -32,6 +33,7 @@ __all__ = [
     "chaos_table",
     "even_table",
     "exchange_table",
+    "gaps_table",
     "on_packing",
     "optima_table",
     "packing_peers_table",
@@ -210,6 +212,22 @@ def optima_table(results: Iterable[Solved]) -> Table:
         shares = (f"{100 * share:.1f}" for share in (row.solved, row.proven))
         times = (f"{row.gap:.4%}".removesuffix("%"), f"{row.ms_mean:.1f}", f"{row.ms_max:.1f}")
         table.add_row(row.family, row.balancer, str(row.n), *shares, *times)
+    return table
+
+
+def gaps_table(rows: Iterable[Gap]) -> Table:
+    """Return a row per case and balancer."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("case", "balancer"):
+        table.add_column(name)
+    for name in ("gap %\nmean", "gap %\nmax", "proven\n%", "totals\n%", "ms\nmean", "ms\nmax", "sorts"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        shares = (row.gap_mean, row.gap_max, row.proven, row.totals_max)
+        gap_mean, gap_max, proven, totals = (100 * share for share in shares)
+        figures = f"{gap_mean:.4f}", f"{gap_max:.4f}", f"{proven:.0f}", f"{totals:.3f}"
+        times = f"{row.ms_mean:.2f}", f"{row.ms_max:.2f}", f"{row.sorts:.0f}"
+        table.add_row(row.case, row.balancer, *figures, *times)
     return table
 
 

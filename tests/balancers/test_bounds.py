@@ -24,6 +24,7 @@ EQUAL = Counts.EQUAL
         ([0, 0, 5], Grid(2, counts=(1, 2)), 5, "zeros beside the largest"),
         ([1, 2, 8, 9], Grid(2, 2, Barrier.MICRO_STEP, EQUAL), 11, "sorted: 9 + 2"),
         ([1, 1, 1, 9, 1, 1, 1, 1], Grid(2, 2, Barrier.MICRO_STEP, EQUAL), 12, "9 + 1, and the other row 1 + 1"),
+        ([9, 3, 3, 3, 3, 3, 1, 1], Grid(2, 2, Barrier.MICRO_STEP, EQUAL), 15, "10, beside which only 3 + 3 of 26 fit"),
         ([[4, 1], [1, 4]], Grid(2, 1, Barrier.STAGE, stages=("a", "b")), 8, "stages one by one"),
     ],
 )

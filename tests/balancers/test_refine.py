@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from math import comb
 
 import numpy as np
@@ -83,6 +84,35 @@ def test_image_loads_are_planned_to_proven_optima() -> None:
             assert plan.gap <= 5e-5
             proven += plan.status is Status.OPTIMAL
         assert proven >= 4
+
+
+def test_the_heaviest_load_is_passed_on_where_nothing_else_helps() -> None:
+    """Exchanges that lower the heaviest rank end at 982; after its load has changed the rank, 981 is reached."""
+    loads = [376, 332, 304, 286, 281, 281, 272, 269, 266, 255, 251, 248, 218, 211, 196]
+    loads += [192, 187, 186, 185, 176, 171, 161, 110, 105, 93, 93, 81, 44, 31, 21]
+    problem = Problem(loads, Grid(6, counts=Counts.EQUAL))
+    assert problem.lower_bound == 981
+    assert Plan(problem, refined(problem, RoundRobin().plan(problem).rank)).cost == 981
+
+
+@given(
+    st.lists(st.integers(0, 40), min_size=4, max_size=4),
+    st.lists(st.integers(0, 40), min_size=4, max_size=4),
+    st.integers(1, 3),
+    st.integers(-60, 60),
+)
+def test_equal_exchanges_are_found_if_there_are_any(heavy: list[int], light: list[int], k: int, moved: int) -> None:
+    from balancers.groups import equal_exchange, fill_bins, make_groups
+
+    loads = np.array(heavy + light)
+    order = np.argsort(-loads, kind="stable")
+    bins = fill_bins(loads, order, np.repeat(np.arange(2), 4).astype(np.int32), 2, False, 3)
+    make_groups(bins, 0, k)
+    make_groups(bins, 1, k)
+    i, j, _ = equal_exchange(bins, 0, 1, k, moved)
+    there_is = any(sum(a) - sum(b) == moved for a in combinations(heavy, k) for b in combinations(light, k))
+    assert (i >= 0) == there_is
+    assert i < 0 or bins.sums[0, i] - bins.sums[1, j] == moved
 
 
 def test_tables_of_groups_are_binomials() -> None:
