@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from balancers import Barrier, Grid, Linear, Problem
+from balancers import Auto, Barrier, Counts, Grid, Linear, Plan, Problem
 from balancers.cost import stages
 from packing import InvalidParameter, NextFit, Samples
 
@@ -39,6 +39,20 @@ def test_attention_counts_pairs_within_samples() -> None:
     assert Linear(100, tokens=1.5, causal_pairs=0.002).loads(sums).tolist() == [100 + 6_000 + 6_004]
     with pytest.raises(InvalidParameter, match='coefficient for "causal_pairs"; the packs have tokens'):
         Linear(causal_pairs=1).loads({"tokens": np.array([1])})
+
+
+def test_packs_of_equal_tokens_are_told_apart_by_attention() -> None:
+    """Of 4,096 tokens each, as 1, 2, 4 and 8 samples: work 8 : 4 : 2 : 1. Best 8 against 7, two packs each 9 against 6;
+    by tokens alone 12 against 3 looks even, and shows under the true loads."""
+    samples = Samples([4096] + [2048] * 2 + [1024] * 4 + [512] * 8)
+    sums = NextFit().pack(samples, 4096).sums()
+    work, tokens = Linear(full_pairs=1).loads(sums), Linear(tokens=1).loads(sums)
+    assert (work // work.min()).tolist() == [8, 4, 2, 1]
+    assert Auto().plan(Problem(work, 2)).imbalance == pytest.approx(8 / 7.5)
+    assert Auto().plan(Problem(work, Grid(2, counts=Counts.EQUAL))).imbalance == pytest.approx(9 / 7.5)
+    by_tokens = Plan(Problem(tokens, 2), [0, 0, 1, 1])
+    assert by_tokens.imbalance == 1.0
+    assert Plan(Problem(work, 2), by_tokens.cell).imbalance == pytest.approx(12 / 7.5)
 
 
 @given(st.lists(st.integers(1, 500), min_size=1, max_size=20))
