@@ -46,7 +46,7 @@ class Circle:
         patience = Patience(self.timeout_s)
         meeting = Meeting(_under("built", self._store), self.rank, self.n_ranks, patience, Event())
         with patience.tried():
-            meeting.enter(0, "construction")
+            meeting.at(0, "construction")
             meeting.meet(word)
         meeting.enter(0, "warm-up")
         try:
@@ -56,7 +56,7 @@ class Circle:
             raise
         patience.timeout_s = max(self.timeout_s, WARM_UP_S)
         with patience.tried():
-            meeting.meet("warm")
+            meeting.meet()
         self._last = meeting
         if self.n_ranks > 1:
             self._transport = HostTransport(self._ranks)

@@ -92,8 +92,7 @@ class Executor:
 
     def _run(self, number: int, offered: Sequence[Weighed], error: Exception | None) -> Delivery | None:
         meet, settings = self.meeting, self._settings
-        with self._store_alive(number):
-            meet.enter(number, "source")
+        meet.at(number, "source")
         if error is not None:
             raise error
         with self._span("pack"):
@@ -101,8 +100,8 @@ class Executor:
         if self._dummy is None and offered:
             self._dummy = (offered[0].pack,)
         with self._span("meet"), self._store_alive(number):
-            meet.enter(number, "agree")
-            meet.meet("ready")
+            meet.at(number, "agree")
+            meet.meet()
         with self._span("agree"):
             table = self._agreed(number, offered, parcels)
         if settings.ended(table.counts):
@@ -147,7 +146,7 @@ class Executor:
         with self._store_alive(number):
             if self._rank == 0:
                 self.meeting.tell(" ".join(map(str, planned)))
-            self.meeting.meet("planned")
+            self.meeting.meet()
             cell = np.array(self.meeting.told().split(), dtype=np.int32)
         return self._settings.plan(problem, cell)
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from threading import Event
 from time import monotonic, sleep
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from .errors import ExchangeError, ExchangeTimeout, RankClosed, RankDisagreement, RankFailed, RankLost
 
@@ -21,7 +21,8 @@ __all__ = ["Meeting", "Patience", "Store"]
 
 log = logging.getLogger(__name__)
 
-POLL_S = (0.000_05, 0.1)  # shortest and longest pause between two looks; they grow with the time waited
+LOOK_AGAIN_S = 0.001  # in this time there is no pause between two looks: all are usually here
+POLL_S = 0.1  # the longest pause between two looks; they grow with the time waited
 WARN_S = 10.0
 ROLL_CALL_S = 0.8  # for survivors to report; twice that while more than one is missing
 STORE_TIMEOUT = timedelta(seconds=30)  # of one request; a store that takes longer is gone
@@ -69,8 +70,9 @@ class Patience:
 class Meeting:
     """The meetings of one pass over the data, numbered 0, 1, ...; one thread of each rank takes part.
 
-    Each meeting has one verdict, written once (the first wins) and read by all: ranks go on together, or all raise the
-    same error. Keys stay few: two per rank and three, the verdict before the last is deleted.
+    Each meeting has one verdict: ranks go on together, or all raise the same error. All verdicts are written to one
+    key, each over the one before, compare-and-set: the first for a meeting wins. One for a later meeting says that all
+    have gone on from this one. Keys stay few: one per rank and four. Requests are few: they are what a meeting costs.
     """
 
     def __init__(
@@ -81,29 +83,33 @@ class Meeting:
         self._patience, self._stop = patience, stop
         self._round, self._step = 0, -1
         self._phase = "start"
+        self._verdict = NONE
         self._last = last
+
+    def at(self, step: int, phase: str) -> None:
+        """Note where this rank is; others can read it from the next `enter` or `meet` on."""
+        self._step, self._phase = step, phase
 
     def enter(self, step: int, phase: str) -> None:
         """Say where this rank is, for others to read when they miss it."""
-        self._step, self._phase = step, phase
-        self._store.set(f"phase/{self._rank}", f"step {step}, {phase}")
+        self.at(step, phase)
+        self._sign(self._round - 1, "")
 
-    def meet(self, word: str, explain: Callable[[dict[str, list[int]]], str] | None = None) -> None:
-        """Wait until every rank is here with the same ``word``. Raises on all ranks alike:
+    def meet(self, word: str = "", explain: Callable[[dict[str, list[int]]], str] | None = None) -> None:
+        """Wait until every rank is here; with the same ``word``, if they bring one. Raises on all ranks alike:
 
         `RankDisagreement` (``explain`` tells from ranks by word what differs), `RankFailed`, `RankClosed`, `RankLost`
         or `ExchangeTimeout`, by what the verdict says.
         """
-        self._store.set(f"word/{self._rank}", f"{self._round} {word}")
-        if self._store.add("arrived", 1) == self._n_ranks * (self._round + 1):
+        self._sign(self._round, word)
+        if self._store.add("arrived", 1) < self._n_ranks * (self._round + 1):
+            self._wait()
+        elif word:
             self._judge(explain)
         else:
-            self._wait()
-        error = self._verdict()
-        if error:
-            raise error
-        if self._round and self._rank == 0:
-            self._store.delete_key(f"verdict/{self._round - 1}")  # all have come from there, and so have read it
+            self._rule("go")
+        if self._verdict.round == self._round and self._verdict.kind != "go":
+            raise self._verdict.error()
         if self._last is not None:
             self._last.forget()
             self._last = None
@@ -124,7 +130,7 @@ class Meeting:
 
     def close(self) -> None:
         """Tell the others that this rank comes no more."""
-        self._rule("closed", [self._rank], "", "")
+        self._rule("closed", [self._rank])
 
     def lose(self, error: BaseException) -> ExchangeError:
         """Return the error to raise after a collective broke off with ``error``: it names the ranks that are gone.
@@ -139,92 +145,123 @@ class Meeting:
             missing = self._silent()
         where = self._where(missing)
         text = f"{where or 'a connection was lost, though every rank answers'}. Reported here: {error}".strip()
-        self._rule("lost", missing, text, "")
-        return self._verdict() or RankLost(text, tuple(missing), self._step, self._phase)
+        self._rule("lost", missing, text)
+        return self._verdict.error()
 
     def forget(self) -> None:
         """Remove this rank's keys. To be called once a later pass has begun: nobody reads them then."""
-        keys = [f"word/{self._rank}", f"phase/{self._rank}"]
+        keys = [f"rank/{self._rank}"]
         if self._rank == 0:
-            keys += ["arrived", "told/0", "told/1", f"verdict/{self._round}", f"verdict/{self._round - 1}"]
+            keys += ["arrived", "told/0", "told/1", "verdict"]
         for key in keys:
             self._store.delete_key(key)
+
+    def _sign(self, meeting: int, word: str) -> None:
+        """Leave the last meeting that this rank came to, where it is, and its word."""
+        self._store.set(f"rank/{self._rank}", json.dumps([meeting, f"step {self._step}, {self._phase}", word]))
 
     def _silent(self) -> list[int]:
         return [r for r in range(self._n_ranks) if not self._store.check([f"survivor/{r}/{self._round}"])]
 
     def _judge(self, explain: Callable[[dict[str, list[int]]], str] | None) -> None:
-        said = self._store.multi_get([f"word/{rank}" for rank in range(self._n_ranks)])
+        signed = self._store.multi_get([f"rank/{rank}" for rank in range(self._n_ranks)])
         ranks: dict[str, list[int]] = {}
-        for rank, text in enumerate(said):
-            ranks.setdefault(text.decode().partition(" ")[2], []).append(rank)
+        for rank, text in enumerate(signed):
+            ranks.setdefault(json.loads(text)[2], []).append(rank)
         if len(ranks) == 1:
-            self._rule("go", [], "", "")
+            self._rule("go")
             return
         odd = sorted(rank for those in sorted(ranks.values(), key=len)[:-1] for rank in those)
-        self._rule("disagreed", odd, explain(ranks) if explain else _listed(ranks), "")
+        self._rule("disagreed", odd, explain(ranks) if explain else _listed(ranks))
 
     def _wait(self) -> None:
         begin, warned = monotonic(), False
-        while not self._store.check([f"verdict/{self._round}"]):
+        while True:
+            # compare-and-set of a text that no verdict has: reads in one request, without waiting for the key
+            self._read(self._store.compare_set("verdict", "?", "?"))
+            if self._verdict.round >= self._round:
+                return
             if self._stop.is_set():
                 self.close()
                 return
-            waited = self._patience.waited
+            waited, passed = self._patience.waited, monotonic() - begin
             if waited > self._patience.timeout_s:
                 missing = self._missing()
-                self._rule("late", missing, f"{self._where(missing)}, after {self._patience.timeout_s:g} s", "")
+                self._rule("late", missing, f"{self._where(missing)}, after {self._patience.timeout_s:g} s")
                 return
             if waited > WARN_S and not warned:
                 warned = True
                 log.warning("step %d, %s: still waiting for %s", self._step, self._phase, self._where(self._missing()))
-            sleep(min(max((monotonic() - begin) / 8, POLL_S[0]), POLL_S[1]))
+            if passed > LOOK_AGAIN_S:
+                sleep(min(passed / 8, POLL_S))
 
     def _missing(self) -> list[int]:
         """Ranks that have not come to this meeting."""
-        keys = [f"word/{rank}" for rank in range(self._n_ranks)]
-        here = [self._store.check([key]) and int(self._store.get(key).split()[0]) >= self._round for key in keys]
-        return [rank for rank, came in enumerate(here) if not came]
+        return [rank for rank in range(self._n_ranks) if self._signed(rank)[0] < self._round]
 
     def _where(self, ranks: list[int]) -> str:
-        seen = [self._store.check([f"phase/{rank}"]) for rank in ranks]
-        return ", ".join(
-            f"rank {rank} ({'last at ' + self._store.get(f'phase/{rank}').decode() if known else 'not seen yet'})"
-            for rank, known in zip(ranks, seen, strict=True)
-        )
+        return ", ".join(f"rank {rank} ({self._signed(rank)[1]})" for rank in ranks)
 
-    def _rule(self, kind: str, ranks: list[int], text: str, details: str) -> None:
-        verdict = json.dumps([kind, ranks, text, details, self._step, self._phase])
-        self._store.compare_set(f"verdict/{self._round}", "", verdict)
+    def _signed(self, rank: int) -> tuple[int, str]:
+        """Return the last meeting that a rank came to, and where it was."""
+        key = f"rank/{rank}"
+        if not self._store.check([key]):
+            return -1, "not seen yet"
+        meeting, where, _ = json.loads(self._store.get(key))
+        return meeting, f"last at {where}"
 
-    def _verdict(self) -> ExchangeError | None:
-        """Return the error to raise after this meeting, or None if all go on."""
-        kind, ranks, text, details, step, phase = json.loads(self._store.get(f"verdict/{self._round}"))
-        who = f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
-        where = f"step {step}, {phase}"
+    def _rule(self, kind: str, ranks: Sequence[int] = (), text: str = "", details: str = "") -> None:
+        """Write a verdict on this meeting, unless there is one; then take that."""
+        if self._verdict.round < self._round:
+            verdict = json.dumps([self._round, kind, ranks, text, details, self._step, self._phase])
+            self._read(self._store.compare_set("verdict", self._verdict.written, verdict))
+
+    def _read(self, content: bytes) -> None:
+        written = content.decode()
+        if written not in ("?", self._verdict.written):
+            self._verdict = Verdict(written, *json.loads(written))
+
+
+class Verdict(NamedTuple):
+    """How a meeting ended: ``kind`` "go", or what went wrong, on which ranks, and where the one was who wrote it."""
+
+    written: str
+    round: int
+    kind: str
+    ranks: list[int]
+    text: str
+    details: str
+    step: int
+    phase: str
+
+    def error(self) -> ExchangeError:
+        """Return what every rank raises."""
+        who = f"rank{'s' * (len(self.ranks) > 1)} {', '.join(map(str, self.ranks))}"
+        where = f"step {self.step}, {self.phase}"
         cls: type[ExchangeError]
-        match kind:
-            case "go":
-                return None
+        match self.kind:
             case "disagreed":
-                message, cls = f"{where}: {text}. Nothing was moved.", RankDisagreement
+                message, cls = f"{where}: {self.text}. Nothing was moved.", RankDisagreement
             case "failed":
-                message, cls = f"{where}: {who} raised {text}", RankFailed
+                message, cls = f"{where}: {who} raised {self.text}", RankFailed
             case "closed":
                 message = f"{where}: {who} closed its loader. End all ranks at the same step, or use at_end."
                 cls = RankClosed
             case "late":
                 message = (
-                    f"{where}: waited in vain for {text}. It is dead, stopped, or its training loop asks for no packs; "
-                    f"raise timeout if it was only slow."
+                    f"{where}: waited in vain for {self.text}. It is dead, stopped, or its training loop asks for no "
+                    f"packs; raise timeout if it was only slow."
                 )
                 cls = ExchangeTimeout
             case _:
-                message, cls = f"{where}: lost {text}", RankLost
-        error = cls(message, tuple(ranks), step, phase)
+                message, cls = f"{where}: lost {self.text}", RankLost
+        error = cls(message, tuple(self.ranks), self.step, self.phase)
         if isinstance(error, RankFailed):
-            error.details = details
+            error.details = self.details
         return error
+
+
+NONE = Verdict("", -1, "go", [], "", "", -1, "start")
 
 
 def _listed(ranks: dict[str, list[int]]) -> str:
