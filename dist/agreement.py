@@ -13,7 +13,7 @@ from .errors import RankDisagreement
 
 __all__ = ["Form", "Offer", "Table"]
 
-VERSION = 1
+VERSION = 2
 HEADER = ("format version", "ranks", "pass", "step")  # the same on every rank, or nobody goes on
 OWN = 2  # number of packs, whether a pack for dummies is at hand
 
@@ -25,6 +25,7 @@ class Offer:
     loads: Sequence[Sequence[int]]  # one per stage
     amounts: Sequence[Sequence[int]]  # one per counted amount
     n_bytes: Sequence[int]
+    n_tensor_bytes: Sequence[int]  # of tensors that travel apart
     index: Sequence[int]  # the pack's number in its source
     has_dummy: bool
 
@@ -38,6 +39,7 @@ class Table:
     loads: Int64  # (n_packs, n_stages)
     amounts: Int64  # (n_packs, n_amounts)
     n_bytes: Int64  # (n_packs,)
+    n_tensor_bytes: Int64  # (n_packs,)
     index: Int64  # (n_packs,)
 
     @property
@@ -64,7 +66,7 @@ class Form:
     @property
     def length(self) -> int:
         """Number of integers that each rank sends."""
-        return len(HEADER) + OWN + self.places * (self.n_stages + self.n_amounts + 2)
+        return len(HEADER) + OWN + self.places * (self.n_stages + self.n_amounts + 3)
 
     def message(self, offer: Offer, pass_number: int, step: int) -> Int64:
         """Return what a rank sends, (length,)."""
@@ -73,8 +75,9 @@ class Form:
         message[: len(HEADER) + OWN] = (VERSION, self.n_ranks, pass_number, step, n, offer.has_dummy)
         rows = message[len(HEADER) + OWN :].reshape(self.places, -1)[:n]
         rows[:, : self.n_stages] = np.reshape(offer.loads, (n, self.n_stages))
-        rows[:, self.n_stages : -2] = np.reshape(offer.amounts, (n, self.n_amounts))
-        rows[:, -2] = offer.n_bytes
+        rows[:, self.n_stages : -3] = np.reshape(offer.amounts, (n, self.n_amounts))
+        rows[:, -3] = offer.n_bytes
+        rows[:, -2] = offer.n_tensor_bytes
         rows[:, -1] = offer.index
         return message
 
@@ -98,7 +101,8 @@ class Form:
             counts=own[:, 0],
             has_dummy=own[:, 1],
             loads=rows[:, : self.n_stages],
-            amounts=rows[:, self.n_stages : -2],
-            n_bytes=rows[:, -2],
+            amounts=rows[:, self.n_stages : -3],
+            n_bytes=rows[:, -3],
+            n_tensor_bytes=rows[:, -2],
             index=rows[:, -1],
         )

@@ -1,4 +1,4 @@
-"""The ranks that work together: found, compared and connected once, when a loader is built."""
+"""The ranks that work together, and their devices: found, compared and connected once, when a loader is built."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ import torch.distributed as td
 from packing.arrays import Int64
 
 from .errors import InvalidLoader, RankLost
+from .freight import DeviceFreight, Freight, HostFreight
 from .meeting import STORE_TIMEOUT, Meeting, Patience, Store
-from .transport import HostTransport, NoTransport, Transport
+from .streams import Streams
+from .transport import DeviceTransport, HostTransport, NoTransport, Transport, Via
+from .watch import Watch
 
 __all__ = ["Circle"]
 
@@ -25,9 +28,11 @@ WARM_UP_S = 600.0  # what compiling may take on one rank longer than on another,
 
 
 class Circle:
-    """The store, the gloo group and the numbers of the passes. Its group is freed when nobody refers to it."""
+    """The store, the groups and the numbers of the passes. Its groups are freed when nobody refers to it."""
 
-    def __init__(self, group: td.ProcessGroup | None, n_ranks: int, timeout_s: float) -> None:
+    def __init__(
+        self, group: td.ProcessGroup | None, n_ranks: int, timeout_s: float, streams: Streams | None, via: Via
+    ) -> None:
         """Raises `InvalidLoader` unless the group has ``n_ranks`` ranks and this process is one."""
         ranks = _ranks_of(group, n_ranks)
         self.rank, self.n_ranks, self.timeout_s = (td.get_rank(group) if ranks else 0), n_ranks, timeout_s
@@ -37,9 +42,12 @@ class Circle:
         self._passes = 0
         self._last: Meeting | None = None
         self._transport: Transport = NoTransport()
+        self._via, self._between_devices = via, cast("DeviceTransport | None", None)
+        self._streams = streams
+        self._side_streams = [streams.new() for _ in range(2)] if streams else []  # once: a device has only some
 
     def connect(self, word: str, warm_up: Callable[[], None], length: int) -> Int64:
-        """Compare ``word`` with all ranks, warm up, build the group. Collective. Return the ``length`` of every rank.
+        """Compare ``word`` with all ranks, warm up, build the groups. Collective. Return the ``length`` of every rank.
 
         Raises `RankDisagreement` where the words, or the order in which loaders are built, differ.
         """
@@ -60,7 +68,10 @@ class Circle:
         self._last = meeting
         if self.n_ranks > 1:
             self._transport = HostTransport(self._ranks)
-        weakref.finalize(self, self._transport.close)
+            weakref.finalize(self, self._transport.close)
+            if self._streams is not None and self._via is not Via.HOST:
+                self._between_devices = DeviceTransport(self._ranks, self._streams, self.timeout_s)
+                weakref.finalize(self, self._between_devices.close)
         return self._transport.gather(np.array([length]))[:, 0]
 
     def begin(self, patience: Patience, stop: Event) -> tuple[int, Meeting, Transport]:
@@ -72,9 +83,23 @@ class Circle:
         self._last = meeting
         return number, meeting, self._transport
 
+    def freight(self, patience: Patience, depth: int) -> Freight | None:
+        """Return how tensors of the pass that was just begun come to the device, None if there is none."""
+        if self._streams is None:
+            return None
+        side, lane = self._side_streams
+        slots = depth + 2  # one more than steps that may be loaded and not yet launched
+        if self._via is Via.HOST:
+            return HostFreight(self._streams, side, lane, slots)
+        store = self._store.clone()  # type: ignore[attr-defined]  # the training loop's thread has a connection of its own
+        watch = Watch(store, self.rank, self.n_ranks, self._passes - 1, patience)
+        return DeviceFreight(self._streams, side, self._between_devices, watch, slots)
+
     def close(self) -> None:
-        """Free the group; again is harmless."""
+        """Free the groups; again is harmless."""
         self._transport.close()
+        if self._between_devices is not None:
+            self._between_devices.close()
         self.broken = self.broken or "it was closed"
 
 

@@ -14,11 +14,12 @@ import torch
 from .circle import Circle
 from .errors import RankLost
 from .executor import Delivery, PackId
+from .freight import Flight, Freight, abandon
+from .manifest import Awaiting
 from .metrics import Span, StepRecord, record_of
-from .runner import Order, Runner
+from .runner import Answer, Order, Runner
 from .settings import AtEnd, Settings
 from .source import Position, Source, Weighed
-from .trees import map_tensors
 
 __all__ = ["MicroBatch", "Pass", "Progress"]
 
@@ -76,7 +77,11 @@ class _Held:
 
 
 class Pass(Iterator[MicroBatch]):
-    """An iterator over micro-batches. The source is pulled here, in ``next``, at the same places in every mode."""
+    """An iterator over micro-batches. The source is pulled here, in ``next``, at the same places in every mode.
+
+    So is everything launched on the device that other ranks, or the training loop's own work, must agree with: in the
+    ``next`` that begins a step, once.
+    """
 
     def __init__(
         self,
@@ -86,11 +91,15 @@ class Pass(Iterator[MicroBatch]):
         circle: Circle,
         progress: Progress,
         depth: int,
-        device: torch.device | None,
+        freight: Freight | None,
         on_step: Callable[[StepRecord], None] | None,
     ) -> None:
         self._settings, self._source, self._runner, self._circle = settings, source, runner, circle
-        self._progress, self._depth, self._device, self._on_step = progress, depth, device, on_step
+        self._progress, self._depth, self._freight, self._on_step = progress, depth, freight, on_step
+        self._ahead = int(
+            freight is not None and depth > 1
+        )  # steps that are on their way to the device beside training
+        self._begun: deque[tuple[Answer, Flight | None]] = deque()  # taken, launched, not yet landed
         self._skip = progress.micro_step  # of the first step: they were delivered before the state was taken
         self._ordered = progress.step  # the step that is being pulled
         self._next, self._held = _Held(source.position()), deque[_Held]()
@@ -99,7 +108,7 @@ class Pass(Iterator[MicroBatch]):
         self._batches: deque[MicroBatch] = deque()
         self._spans: list[Span] = []
         self._left_us = _now_us()
-        self.close = weakref.finalize(self, _close, runner, circle)
+        self.close = weakref.finalize(self, _close, runner, circle, self._begun)
 
     def __next__(self) -> MicroBatch:
         self._span("compute", self._left_us)
@@ -134,7 +143,8 @@ class Pass(Iterator[MicroBatch]):
         self._pulled += 1
         if self._pulled % self._settings.grid.n_micro_steps and error is None:
             return
-        self._runner.order(Order(self._ordered, tuple(self._next.packs), error))
+        ready = None if self._freight is None else self._freight.streams.current().record_event()
+        self._runner.order(Order(self._ordered, tuple(self._next.packs), error, ready))
         self._held.append(self._next)
         self._ordered += 1
         self._next = _Held(self._next.position if self._source_over else self._source.position())
@@ -142,13 +152,10 @@ class Pass(Iterator[MicroBatch]):
     def _take(self) -> None:
         """Wait for the next step, and lay its micro-batches ready."""
         ready, begin = self._runner.ready, _now_us()
-        answer = self._runner.take()
+        with torch.inference_mode(False), torch.no_grad():
+            answer = self._landed()
         self._span("wait", begin)
         if isinstance(answer, Delivery):
-            for micro_step, cell in enumerate(answer.cells):
-                packs, ids = zip(*cell, strict=True) if cell else ((), ())
-                placed = tuple(map(self._on_device, packs))
-                self._batches.append(MicroBatch(placed, ids, answer.step, micro_step, answer.totals))
             self._report(answer, ready)
             for _ in range(self._skip):
                 self._batches.popleft()
@@ -169,11 +176,25 @@ class Pass(Iterator[MicroBatch]):
         progress.position = Position(0, self._source.position().state, progress.carried)
         raise StopIteration
 
-    def _on_device(self, pack: object) -> object:
-        device = self._device
-        if device is None or device.type == "cpu":
-            return pack
-        return map_tensors(pack, lambda tensor: tensor.to(device, non_blocking=True))
+    def _landed(self) -> Answer:
+        """Take and launch steps, up to one ahead; return the next with its batches laid ready, or why there is none."""
+        try:
+            while len(self._begun) <= self._ahead and not (self._begun and self._begun[-1][1] is None):
+                answer = self._runner.take()
+                launched = answer.cargo.launch() if isinstance(answer, Delivery) and answer.cargo else None
+                self._begun.append((answer, launched))
+            answer, flight = self._begun[0]
+            landed = None if flight is None else flight.land()
+        except Exception as error:  # here, and not on the other ranks: what is under way between devices is lost
+            self._circle.broken = str(error)
+            return error
+        self._begun.popleft()
+        if isinstance(answer, Delivery):
+            for micro_step, cell in enumerate(answer.cells):
+                packs, ids = zip(*cell, strict=True) if cell else ((), ())
+                whole = tuple(each.pack(landed) if isinstance(each, Awaiting) else each for each in packs)
+                self._batches.append(MicroBatch(whole, ids, answer.step, micro_step, answer.totals))
+        return answer
 
     def _report(self, delivery: Delivery, ready: int) -> None:
         spans, self._spans = (*delivery.spans, *self._spans), []
@@ -186,7 +207,9 @@ class Pass(Iterator[MicroBatch]):
         self._spans.append(Span(name, begin, _now_us() - begin))
 
 
-def _close(runner: Runner, circle: Circle) -> None:
+def _close(runner: Runner, circle: Circle, begun: deque[tuple[Answer, Flight | None]]) -> None:
+    abandon(flight for _, flight in begun if flight is not None)
+    begun.clear()
     if not runner.close():
         circle.broken = "its exchange thread did not end in time"
 

@@ -37,6 +37,12 @@ class Route:
         received: Int64 = self.pack[self.target == rank]
         return received
 
+    def sent_bytes(self, rank: int) -> int:
+        return int(self.sizes[rank].sum())
+
+    def received_bytes(self, rank: int) -> int:
+        return int(self.sizes[:, rank].sum())
+
     def rounds(self, chunk: int = CHUNK) -> Iterator[tuple[Int64, Int64]]:
         """Yield (n_ranks, n_ranks) first and last bytes of each pair's data in each collective: the same on all ranks.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import NamedTuple
@@ -13,20 +13,23 @@ import numpy as np
 import torch
 
 from balancers import Plan, Problem
-from balancers.verification import busy_times
 from packing.arrays import Int64
 
 from .agreement import Offer, Table
 from .errors import ExchangeError, RankLost
 from .exchange import Route, route
+from .freight import Cargo, Freight
+from .gains import Gains, gains_of, totals
+from .manifest import Manifest
 from .meeting import Meeting
 from .metrics import Span
-from .payload import Parcel, parcel, unpack
+from .payload import Parcel, parcel
 from .settings import Mode, Settings
 from .source import Weighed
+from .streams import Event
 from .transport import Transport
 
-__all__ = ["Delivery", "Executor", "Gains", "PackId"]
+__all__ = ["Delivery", "Executor", "PackId"]
 
 
 class PackId(NamedTuple):
@@ -36,51 +39,58 @@ class PackId(NamedTuple):
     number: int
 
 
-class Gains(NamedTuple):
-    """What a plan is worth over all ranks, and what of it moves from and to this one."""
-
-    packs: int
-    dummies: int
-    cost_before: int
-    cost_after: int
-    busy_before: int
-    busy_after: int
-    moved_packs: int
-    moved_bytes: int
-    sent_bytes: int
-    received_bytes: int
-
-
 @dataclass(frozen=True, eq=False)
 class Delivery:
-    """A step's packs of this rank, by micro-step: (pack, its id or None for a dummy)."""
+    """A step's packs of this rank, by micro-step: (pack, its id or None for a dummy).
+
+    With a ``cargo``, some packs are `Awaiting` what it brings to the device.
+    """
 
     step: int
     cells: tuple[tuple[tuple[object, PackId | None], ...], ...]
     totals: Mapping[str, int]
     gains: Gains
     spans: tuple[Span, ...]
+    cargo: Cargo | None
 
 
 class Executor:
     """Runs the steps of one pass on this rank, one after the other, in the order that all ranks share."""
 
-    def __init__(self, settings: Settings, rank: int, pass_number: int, meeting: Meeting, transport: Transport) -> None:
-        self.meeting = meeting
+    def __init__(
+        self,
+        settings: Settings,
+        rank: int,
+        pass_number: int,
+        meeting: Meeting,
+        transport: Transport,
+        freight: Freight | None,
+    ) -> None:
+        self.meeting, self._freight = meeting, freight
+        self._device = None if freight is None else freight.streams.device
         self._settings, self._rank, self._pass, self._transport = settings, rank, pass_number, transport
-        self._dummy: tuple[object] | None = None  # the first pack seen here
-        self._buffer = torch.empty(0, dtype=torch.uint8)  # what is sent; kept from step to step
+        self._dummy: tuple[object] | None = None  # the first pack loaded here
+        self._buffer = torch.empty(0, dtype=torch.uint8, device="cpu")  # what is sent; kept from step to step
         self._spans: list[Span] = []
 
-    def step(self, number: int, offered: Sequence[Weighed], error: Exception | None) -> Delivery | None:
+    def adopt(self) -> None:
+        """Prepare a new thread, in which `step` will be called."""
+        if self._freight is not None:
+            self._freight.streams.adopt()
+
+    def step(
+        self, number: int, offered: Sequence[Weighed], error: Exception | None, ready: Event | None
+    ) -> Delivery | None:
         """Return this rank's packs of a step, or None where all ranks agree that the pass has ended.
 
-        ``error`` is what the source raised instead of packs. Whatever is raised here or there, every rank raises.
+        ``error`` is what the source raised instead of packs. ``ready``: when the device has made the packs. Whatever is
+        raised here or there, every rank raises.
         """
         self._spans = []
+        lane = nullcontext() if self._freight is None else self._freight.lane()
         try:
-            with torch.no_grad():
-                return self._run(number, offered, error)
+            with torch.inference_mode(False), torch.no_grad(), lane:
+                return self._run(number, offered, error, ready)
         except ExchangeError:
             raise
         except Exception as problem:
@@ -90,13 +100,15 @@ class Executor:
             traceback.clear_frames(problem.__traceback__)  # else the error keeps packs and buffers alive
             raise
 
-    def _run(self, number: int, offered: Sequence[Weighed], error: Exception | None) -> Delivery | None:
+    def _run(
+        self, number: int, offered: Sequence[Weighed], error: Exception | None, ready: Event | None
+    ) -> Delivery | None:
         meet, settings = self.meeting, self._settings
         meet.at(number, "source")
         if error is not None:
             raise error
         with self._span("pack"):
-            parcels = [parcel(each.pack) for each in offered]
+            parcels = [parcel(each.pack, self._device) for each in offered]
         if self._dummy is None and offered:
             self._dummy = (offered[0].pack,)
         with self._span("meet"), self._store_alive(number):
@@ -107,19 +119,29 @@ class Executor:
         if settings.ended(table.counts):
             return None
         cell, plan = self._planned(number, table)
-        way = self._way(table, cell)
+        way = self._way(table, cell, table.n_bytes)
         if settings.mode is Mode.BALANCE or len(way.pack):
             with self._span("meet"), self._store_alive(number):
                 meet.meet(plan.digest() if plan else "home", self._explain)
-        received = self._moved(number, table, way, parcels)
-        cells, dummies = self._laid_out(table, cell, offered, received)
-        return Delivery(number, cells, self._totals(table), self._gains(table, plan, way, dummies), tuple(self._spans))
+        tensor_way = self._way(table, cell, table.n_tensor_bytes)
+        sent = [parcels[int(table.place[pack])] for pack in tensor_way.sent(self._rank)]
+        leaving = [each for packed in sent for each in packed.tensors]
+        manifest = Manifest(self._device, self._rank, tensor_way, leaving)
+        received = self._moved(number, table, way, sent, manifest)
+        cells, dummies = self._laid_out(table, cell, offered, received, manifest)
+        cargo = None
+        if self._freight is not None:
+            assert ready is not None
+            cargo = self._freight.load(number, manifest, ready, self._exchange)
+        gains = gains_of(settings, table, plan, (way, tensor_way), self._rank, dummies)
+        return Delivery(number, cells, totals(settings, table), gains, tuple(self._spans), cargo)
 
     def _agreed(self, number: int, offered: Sequence[Weighed], parcels: Sequence[Parcel]) -> Table:
         offer = Offer(
             loads=[each.loads for each in offered],
             amounts=[each.amounts for each in offered],
             n_bytes=[each.n_bytes for each in parcels],
+            n_tensor_bytes=[each.n_tensor_bytes for each in parcels],
             index=[each.number for each in offered],
             has_dummy=self._dummy is not None,
         )
@@ -150,9 +172,9 @@ class Executor:
             cell = np.array(self.meeting.told().split(), dtype=np.int32)
         return self._settings.plan(problem, cell)
 
-    def _way(self, table: Table, cell: Int64) -> Route:
-        """Return who sends what: the packs that move, and a copy of pack 0 to each rank that needs a dummy of which it
-        has none."""
+    def _way(self, table: Table, cell: Int64, n_bytes: Int64) -> Route:
+        """Return who sends what, of ``n_bytes`` per pack: the packs that move, and a copy of pack 0 to each rank that
+        needs a dummy of which it has none."""
         n_ranks = self._settings.grid.n_ranks
         source, target = table.home_rank, cell % n_ranks
         moved = np.flatnonzero(source != target)
@@ -160,76 +182,68 @@ class Executor:
         bare = np.flatnonzero((table.has_dummy == 0) & (held == 0))
         pack = np.concatenate([moved, np.zeros(len(bare), dtype=np.int64)])
         ends = [np.concatenate(each) for each in ((source[moved], source[:1].repeat(len(bare))), (target[moved], bare))]
-        return route(pack, ends[0], ends[1], table.n_bytes[pack], n_ranks)
+        return route(pack, ends[0], ends[1], n_bytes[pack], n_ranks)
 
-    def _moved(self, number: int, table: Table, way: Route, parcels: Sequence[Parcel]) -> dict[int, object]:
+    def _moved(
+        self, number: int, table: Table, way: Route, sent: Sequence[Parcel], manifest: Manifest
+    ) -> dict[int, object]:
         """Return what arrives here, by pack."""
         if not len(way.pack):
             return {}
         with self._store_alive(number):
             self.meeting.enter(number, "exchange")
-        sent, arriving = way.sent(self._rank), way.received(self._rank)
         with self._span("pack"):
-            content = self._sending(int(table.n_bytes[sent].sum()))
+            content = self._sending(way.sent_bytes(self._rank))
             start = 0
-            for pack in sent:
-                packed = parcels[int(table.place[pack])]
+            for packed in sent:
                 packed.write(content[start : start + packed.n_bytes])
                 start += packed.n_bytes
-        with self._span("exchange"), self._connected():
-            arrived = self._transport.exchange(content, way)
+        arrived = torch.empty(way.received_bytes(self._rank), dtype=torch.uint8, device="cpu")
+        self._exchange(content, arrived, way)
+        arriving = way.received(self._rank)
         with self._span("unpack"):
             pieces = torch.split(arrived, table.n_bytes[arriving].tolist()) if len(arriving) else ()
-            return {int(pack): unpack(piece) for pack, piece in zip(arriving, pieces, strict=True)}
+            return {
+                int(pack): manifest.received(piece, int(table.n_tensor_bytes[pack]))
+                for pack, piece in zip(arriving, pieces, strict=True)
+            }
+
+    def _exchange(self, content: torch.Tensor, arrived: torch.Tensor, way: Route) -> None:
+        with self._span("exchange"), self._connected():
+            self._transport.exchange(content, arrived, way)
 
     def _sending(self, n_bytes: int) -> torch.Tensor:
         if len(self._buffer) < n_bytes:
-            self._buffer = torch.empty(1 << max(n_bytes - 1, 1).bit_length(), dtype=torch.uint8)
+            self._buffer = torch.empty(1 << max(n_bytes - 1, 1).bit_length(), dtype=torch.uint8, device="cpu")
         return self._buffer[:n_bytes]
 
     def _laid_out(
-        self, table: Table, cell: Int64, offered: Sequence[Weighed], received: Mapping[int, object]
+        self,
+        table: Table,
+        cell: Int64,
+        offered: Sequence[Weighed],
+        received: Mapping[int, object],
+        manifest: Manifest,
     ) -> tuple[tuple[tuple[tuple[object, PackId | None], ...], ...], int]:
         """Return this rank's packs by micro-step, dummies at the end of each, and the number of dummies of all."""
         grid = self._settings.grid
         held = np.bincount(cell, minlength=grid.n_cells)
         wanted = self._settings.fill(held)
-        if self._dummy is None and received:
-            self._dummy = (next(iter(received.values())),)
+        dummy: list[object] = []  # made once, where it is needed
         cells = []
         for micro_step in range(grid.n_micro_steps):
             own = micro_step * grid.n_ranks + self._rank
             packs: list[tuple[object, PackId | None]] = []
             for pack in np.flatnonzero(cell == own).tolist():
                 rank, place = int(table.home_rank[pack]), int(table.place[pack])
-                content = offered[place].pack if rank == self._rank else received[pack]
+                content = manifest.stays(offered[place].pack) if rank == self._rank else received[pack]
                 packs.append((content, PackId(rank, int(table.index[pack]))))
             for _ in range(int(wanted[own] - held[own])):
-                assert self._dummy is not None
-                packs.append((self._dummy[0], None))
+                if not dummy:
+                    dummy = [manifest.stays(*self._dummy) if self._dummy else next(iter(received.values()))]
+                packs.append((dummy[0], None))
             cells.append(tuple(packs))
         return tuple(cells), int((wanted - held).sum())
-
-    def _totals(self, table: Table) -> dict[str, int]:
-        sums = dict(zip(self._settings.amounts, table.amounts.sum(axis=0).tolist(), strict=True))
-        return {"packs": int(table.counts.sum()), **sums}
-
-    def _gains(self, table: Table, plan: Plan | None, way: Route, dummies: int) -> Gains:
-        problem = plan.problem if plan else self._settings.problem(table, 0)
-        before = busy_times(problem, self._settings.home(table).astype(np.int32))
-        cost = int(before.max(axis=1).sum())
-        return Gains(
-            packs=problem.n_packs,
-            dummies=dummies,
-            cost_before=cost,
-            cost_after=plan.cost if plan else cost,
-            busy_before=int(before.sum()),
-            busy_after=int(plan.busy.sum() if plan else before.sum()),
-            moved_packs=len(way.pack),
-            moved_bytes=int(way.n_bytes.sum()),
-            sent_bytes=int(way.sizes[self._rank].sum()),
-            received_bytes=int(way.sizes[:, self._rank].sum()),
-        )
 
     def _explain(self, ranks: Mapping[str, Sequence[int]]) -> str:
         return "plans differ: " + ", ".join(

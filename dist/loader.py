@@ -22,6 +22,8 @@ from .metrics import StepRecord
 from .runner import Beside, Inline, Runner
 from .settings import AtEnd, Settings
 from .source import Loads, Position, Source, Weighed, check_source
+from .streams import streams_of
+from .transport import Via
 
 __all__ = ["BalancedLoader"]
 
@@ -32,16 +34,18 @@ class BalancedLoader(Iterable[MicroBatch]):
     """Wraps what each rank iterates, and yields `MicroBatch`es of packs, balanced over the ranks.
 
     ``packs``: a DataLoader, a list, any iterable of packs, one pass per ``iter``; every rank has its own share. Packs
-    are nested dicts, lists, tuples and dataclasses of CPU tensors, numpy arrays and plain values. ``loads(pack)``
-    returns the pack's load, an integer >= 0; one per stage of the grid as a sequence; or a mapping with the names of
-    the stages, of ``amounts`` and of ``caps``. ``amounts`` are summed over all ranks for `MicroBatch.totals`, ``caps``
+    are nested dicts, lists, tuples and dataclasses of tensors, numpy arrays and plain values. ``loads(pack)`` returns
+    the pack's load, an integer >= 0; one per stage of the grid as a sequence; or a mapping with the names of the
+    stages, of ``amounts`` and of ``caps``. ``amounts`` are summed over all ranks for `MicroBatch.totals`, ``caps``
     limit their sum per cell. A pack must not be changed once it was yielded by the source.
 
     ``packs_per_cell``: packs that this rank loads per micro-step. ``at_end``: "pad", "min" or "carry". ``mode``:
     "balance", "shadow" or "off". ``overlap=False`` does all of it inside ``next``, without a thread. ``group``: the
-    data-parallel group (None: all ranks). ``device``: where delivered tensors go. ``depth``: steps that are loaded and
-    exchanged ahead; up to ``depth`` + 2 steps of packs are held. ``timeout``: seconds that a rank waits for another
-    once its training loop waits. ``on_step`` gets a `StepRecord` per step, in the training loop.
+    data-parallel group (None: all ranks). ``device``: where every tensor is delivered, and where packs may hold them
+    already; None: packs are on the CPU and stay there. ``transport``: how tensors travel between devices: "host" (gloo,
+    through pinned memory) or "device" (NCCL); see docs/executor.md. ``depth``: steps that are loaded and exchanged
+    ahead; up to ``depth`` + 2 steps of packs are held. ``timeout``: seconds that a rank waits for another once its
+    training loop waits. ``on_step`` gets a `StepRecord` per step, in the training loop.
 
     Building one is collective: all ranks of the group do it, in the same order, with equal arguments. Raises
     `InvalidLoader` and `CannotWrap` before any rank is waited for, `RankDisagreement` where arguments differ.
@@ -62,6 +66,7 @@ class BalancedLoader(Iterable[MicroBatch]):
         overlap: bool = True,
         group: td.ProcessGroup | None = None,
         device: torch.device | str | None = None,
+        transport: str = "host",
         depth: int = 2,
         timeout: float = 600,
         on_step: Callable[[StepRecord], None] | None = None,
@@ -74,9 +79,11 @@ class BalancedLoader(Iterable[MicroBatch]):
             balancer, Grid.of(grid), packs_per_cell, tuple(amounts), caps or {}, at_end, mode
         )
         self._packs, self._loads, self._on_step = packs, loads, on_step
-        self._device = None if device is None else torch.device(device)
-        self._circle = Circle(group, self._settings.grid.n_ranks, timeout)
-        word = f"{self._settings.word()}, overlap={overlap}, depth={depth}"
+        streams = streams_of(device)
+        via = Via.checked(transport, streams)
+        self._circle = Circle(group, self._settings.grid.n_ranks, timeout, streams, via)
+        kind = streams and streams.device.type
+        word = f"{self._settings.word()}, overlap={overlap}, depth={depth}, device={kind}, transport={via.value}"
         lengths = self._circle.connect(word, self._settings.warm_up, _length_of(packs))
         self._n_steps = _steps(self._settings, lengths.tolist())
         self._progress = Progress(0, 0, Position(0, None, ()))
@@ -94,9 +101,10 @@ class BalancedLoader(Iterable[MicroBatch]):
         source = Source(self._packs, self._loads, settings.grid.stages, settings.amounts, progress.position)
         patience, stop = Patience(circle.timeout_s), Event()
         number, meeting, transport = circle.begin(patience, stop)
-        executor = Executor(settings, circle.rank, number, meeting, transport)
+        freight = circle.freight(patience, self._depth)
+        executor = Executor(settings, circle.rank, number, meeting, transport, freight)
         runner: Runner = Beside(executor, patience, stop) if self._depth else Inline(executor, patience)
-        begun = Pass(settings, source, runner, circle, progress, self._depth, self._device, self._on_step)
+        begun = Pass(settings, source, runner, circle, progress, self._depth, freight, self._on_step)
         self._pass = weakref.ref(begun)
         return begun
 

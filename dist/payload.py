@@ -1,10 +1,15 @@
-"""Any tree of tensors, arrays and plain values <-> one flat byte buffer, bit-exact."""
+"""Any tree of tensors, arrays and plain values <-> flat byte buffers, bit-exact.
+
+Where packs go to a device, their tensors travel apart from the rest, the *frame*: the frame is needed by the CPU, and
+the tensors need never come there.
+"""
 
 from __future__ import annotations
 
 import marshal
 import struct
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
@@ -14,13 +19,13 @@ import torch
 from packing.arrays import AnyArray
 
 from .errors import BadPayload, CannotCarry
-from .trees import Leaf, Structure, rebuilt, taken_apart
+from .trees import Leaf, Structure, map_tensors, rebuilt, taken_apart
 
-__all__ = ["ALIGN", "Parcel", "parcel", "unpack"]
+__all__ = ["ALIGN", "Parcel", "aligned", "parcel", "settled", "unpack", "write_tensors"]
 
 ALIGN = 64  # parcels and leaves start at multiples: views of any dtype are possible, and copies start on cache lines
 SMALL = 4096  # smaller leaves are copied out, so that keeping one does not keep the whole buffer
-MAGIC, VERSION = b"EVEN", 1
+MAGIC, VERSION = b"EVEN", 2
 PREFIX = struct.Struct("<4sHHII")  # magic, version, 0, length and checksum of the head
 MARSHAL = 2  # the version without references: equal heads have equal bytes
 SAME_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.complex128}
@@ -29,11 +34,17 @@ DTYPES = {str(each).removeprefix("torch."): each for each in vars(torch).values(
 
 @dataclass(frozen=True, eq=False)
 class Parcel:
-    """A tree ready to be written; its leaves are still where they were. ``n_bytes``: a multiple of `ALIGN`."""
+    """A tree ready to be written; its leaves are still where they were.
+
+    ``n_bytes`` of the frame, which `write` writes, and ``n_tensor_bytes`` of ``tensors``, which travel apart and which
+    `write_tensors` writes: multiples of `ALIGN`.
+    """
 
     head: bytes
     leaves: list[AnyArray]
     n_bytes: int
+    tensors: list[torch.Tensor]
+    n_tensor_bytes: int
 
     def write(self, buffer: torch.Tensor) -> None:
         """Fill ``buffer``, (n_bytes,) uint8, every byte of it: padding is zero, so equal trees give equal bytes."""
@@ -44,26 +55,73 @@ class Parcel:
             end = _filled(out, end, leaf)
 
 
-def parcel(tree: object) -> Parcel:
-    """Return ``tree`` ready to be written.
+def parcel(tree: object, device: torch.device | None = None) -> Parcel:
+    """Return ``tree`` ready to be written. With a ``device``, tensors travel apart; without, in the frame.
 
     Tensors arrive contiguous (channels-last ones in channels-last), with their ``requires_grad``; numpy arrays in C
     order. A value that is held twice arrives twice. Raises `CannotCarry`, naming the place, for sparse, nested,
-    quantised and meta tensors, subclasses, tensors on accelerators, tensors with a graph, arrays of objects, and any
-    other kind of value.
+    quantised and meta tensors, subclasses, tensors neither on the CPU nor on ``device``, tensors with a graph, arrays
+    of objects, and any other kind of value.
     """
     structure, leaves, paths = taken_apart(tree)
-    taken = [_taken(leaf, path) for leaf, path in zip(leaves, paths, strict=True)]
-    head = marshal.dumps((structure, [about for about, _ in taken]), MARSHAL)  # type: ignore[arg-type]
-    arrays = [array for _, array in taken]
-    n_bytes = _aligned(PREFIX.size + len(head)) + sum(_aligned(each.nbytes) for each in arrays)
-    return Parcel(head, arrays, n_bytes)
+    abouts: list[tuple[object, ...]] = []
+    arrays: list[AnyArray] = []
+    tensors: list[torch.Tensor] = []
+    for leaf, path in zip(leaves, paths, strict=True):
+        if not isinstance(leaf, torch.Tensor):
+            about, array = _taken(leaf, path)
+            arrays.append(array)
+        else:
+            _check_tensor(leaf, path, device)
+            about = _described(leaf, apart=device is not None)
+            if device is None:
+                arrays.append(_numbers(leaf).numpy())
+            else:
+                tensors.append(leaf)
+        abouts.append(about)
+    head = marshal.dumps((structure, abouts), MARSHAL)  # type: ignore[arg-type]
+    n_bytes = aligned(PREFIX.size + len(head)) + sum(aligned(each.nbytes) for each in arrays)
+    return Parcel(head, arrays, n_bytes, tensors, sum(aligned(each.nbytes) for each in tensors))
 
 
-def unpack(buffer: torch.Tensor) -> object:
-    """Return the tree in ``buffer``, (n,) uint8 on the CPU, starting at a multiple of 16 of its storage.
+def write_tensors(tensors: Iterable[torch.Tensor], buffer: torch.Tensor) -> None:
+    """Write ``tensors`` one after the other into ``buffer``, uint8 on any device, each at a multiple of `ALIGN`.
 
-    Large leaves are views of the buffer, small ones copies. Raises `BadPayload` where the bytes are no parcel.
+    Copies from, to or on an accelerator are enqueued on the current stream, and are not waited for.
+    """
+    start = 0
+    for tensor in tensors:
+        numbers = _numbers(tensor)
+        stop = start + numbers.nbytes
+        if numbers.numel():
+            into = buffer[start:stop].view(numbers.dtype).view(numbers.shape)
+            if into.is_cpu and numbers.is_cpu:
+                np.copyto(into.numpy(), numbers.numpy())  # in this thread: torch would start a pool of threads for it
+            else:
+                into.copy_(numbers, non_blocking=True)
+        start = aligned(stop)
+
+
+def settled(tree: object, tensors: torch.Tensor) -> object:
+    """Return ``tree`` on the device of ``tensors``: what is elsewhere is read from there, where it was written."""
+    start = 0
+
+    def moved(tensor: torch.Tensor) -> torch.Tensor:
+        nonlocal start
+        if tensor.device == tensors.device:
+            return tensor
+        there = _read(_described(tensor, apart=True), tensors[start:])
+        start += aligned(tensor.nbytes)
+        return there
+
+    return map_tensors(tree, moved)
+
+
+def unpack(buffer: torch.Tensor, tensors: torch.Tensor | None = None) -> object:
+    """Return the tree whose frame is in ``buffer``, (n,) uint8 on the CPU, starting at a multiple of 16 of its storage.
+
+    ``tensors``: (m,) uint8 on any device, with those that travelled apart; they become views of it. Large leaves of the
+    frame are views of the buffer, small ones copies. Raises `BadPayload` where the bytes are no parcel.
     """
     if len(buffer) < PREFIX.size:
         raise BadPayload(f"{len(buffer)} bytes are no parcel.")
@@ -74,28 +132,28 @@ def unpack(buffer: torch.Tensor) -> object:
     if zlib.crc32(head) != checksum:
         raise BadPayload("the head of the parcel is damaged.")
     structure, abouts = marshal.loads(head)
-    start, leaves = _aligned(PREFIX.size + length), []
+    apart = buffer[:0] if tensors is None else tensors
+    start, apart_start = aligned(PREFIX.size + length), 0
+    leaves: list[Leaf] = []
     for about in abouts:
-        leaf, n_bytes = _leaf(about, buffer[start:])
-        leaves.append(leaf)
-        start += _aligned(n_bytes)
-    if start != len(buffer):
-        raise BadPayload(f"the parcel has {len(buffer)} bytes; its head says {start}.")
+        if about[0] == "apart":
+            tensor = _read(about, apart[apart_start:])
+            leaves.append(tensor)
+            apart_start += aligned(tensor.nbytes)
+        else:
+            leaf, n_bytes = _leaf(about, buffer[start:])
+            leaves.append(leaf)
+            start += aligned(n_bytes)
+    if (start, apart_start) != (len(buffer), len(apart)):
+        raise BadPayload(f"the parcel has {len(buffer)} + {len(apart)} bytes; its head says {start} + {apart_start}.")
     tree: Structure = structure
     return rebuilt(tree, leaves)
 
 
-def _taken(leaf: Leaf, path: str) -> tuple[tuple[object, ...], AnyArray]:
-    """Return what must be known about a leaf, and its bytes as an array of plain numbers, of any strides."""
+def _taken(leaf: AnyArray | np.generic | bytes, path: str) -> tuple[tuple[object, ...], AnyArray]:
+    """Return what must be known about a leaf that is no tensor, and its numbers as an array of any strides."""
     if isinstance(leaf, bytes):
         return ("bytes", len(leaf)), np.frombuffer(leaf, dtype=np.uint8)
-    if isinstance(leaf, torch.Tensor):
-        _check_tensor(leaf, path)
-        last = _channels_last(leaf)
-        plain = leaf.detach().resolve_conj().resolve_neg()
-        array = (plain.movedim(1, -1) if last else plain).view(SAME_SIZE[leaf.itemsize]).numpy()
-        name = str(leaf.dtype).removeprefix("torch.")
-        return ("tensor", name, list(array.shape), leaf.requires_grad, last), array
     array = np.asarray(leaf)
     if array.dtype.kind in "OV" or not (type(leaf) is np.ndarray or isinstance(leaf, np.generic)):
         raise CannotCarry(
@@ -106,17 +164,41 @@ def _taken(leaf: Leaf, path: str) -> tuple[tuple[object, ...], AnyArray]:
     return (kind, array.dtype.str, list(array.shape)), array
 
 
+def _described(tensor: torch.Tensor, apart: bool) -> tuple[object, ...]:
+    """Return what must be known about a tensor besides its bytes; the shape is that of `_numbers`."""
+    last = _channels_last(tensor)
+    shape = list(tensor.movedim(1, -1).shape if last else tensor.shape)
+    name = str(tensor.dtype).removeprefix("torch.")
+    return "apart" if apart else "tensor", name, shape, tensor.requires_grad, last
+
+
+def _numbers(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the bytes of a tensor as one of plain numbers, of any strides, in the order in which they travel."""
+    plain = tensor.detach().resolve_conj().resolve_neg()
+    return (plain.movedim(1, -1) if _channels_last(tensor) else plain).view(SAME_SIZE[tensor.itemsize])
+
+
+def _read(about: tuple[object, ...], buffer: torch.Tensor) -> torch.Tensor:
+    """Return the tensor at the start of ``buffer``, as a view of it."""
+    match about:
+        case (str(), str(name), list(shape), bool(requires_grad), bool(last)):
+            dtype = DTYPES[name]
+            n_bytes = prod(shape) * dtype.itemsize
+            flat = buffer[:n_bytes].view(dtype) if n_bytes else torch.empty(0, dtype=dtype, device=buffer.device)
+            tensor = flat.view(shape)
+            return (tensor.movedim(-1, 1) if last else tensor).requires_grad_(requires_grad)
+    raise BadPayload(f"{about!r} describes no tensor.")
+
+
 def _leaf(about: tuple[object, ...], buffer: torch.Tensor) -> tuple[Leaf, int]:
     """Return the leaf at the start of ``buffer``, and how many bytes it takes."""
     match about:
         case ("bytes", int(length)):
             return buffer[:length].numpy().tobytes(), length
-        case ("tensor", str(name), list(shape), bool(requires_grad), bool(last)):
-            dtype = DTYPES[name]
-            n_bytes = prod(shape) * dtype.itemsize
-            flat = buffer[:n_bytes].view(dtype) if n_bytes else torch.empty(0, dtype=dtype)
-            tensor = (flat.clone() if n_bytes < SMALL else flat).view(shape)
-            return (tensor.movedim(-1, 1) if last else tensor).requires_grad_(requires_grad), n_bytes
+        case ("tensor", *_):
+            tensor = _read(about, buffer)
+            n_bytes = tensor.nbytes
+            return (_copied(tensor) if 0 < n_bytes < SMALL else tensor), n_bytes
         case ("scalar" | "array" as kind, str(text), list(shape)):
             plain = np.dtype(text)
             n_bytes = prod(shape) * plain.itemsize
@@ -128,15 +210,20 @@ def _leaf(about: tuple[object, ...], buffer: torch.Tensor) -> tuple[Leaf, int]:
     raise BadPayload(f"{about!r} describes no leaf.")
 
 
-def _check_tensor(tensor: torch.Tensor, path: str) -> None:
+def _copied(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+
+
+def _check_tensor(tensor: torch.Tensor, path: str, device: torch.device | None) -> None:
     reason = None
     if type(tensor) is not torch.Tensor:
         reason = f"is a {type(tensor).__name__}; only plain tensors travel"
     elif tensor.layout is not torch.strided or tensor.is_nested or tensor.is_quantized:
         kind = "nested" if tensor.is_nested else "quantised" if tensor.is_quantized else str(tensor.layout)
         reason = f"is {kind}; only dense tensors travel: send what it is made of"
-    elif tensor.device.type != "cpu":
-        reason = f"is on {tensor.device}; packs are built on the CPU, BalancedLoader(device=...) moves them on delivery"
+    elif tensor.device.type != "cpu" and tensor.device != device:
+        where = "packs stay on the CPU" if device is None else f"packs of this rank go to {device}"
+        reason = f"is on {tensor.device}, but {where}; give BalancedLoader(device=...), or build packs on the CPU"
     elif tensor.grad_fn is not None:
         reason = "has a graph, which would be cut; detach() it"
     if reason:
@@ -157,9 +244,10 @@ def _filled(out: AnyArray, start: int, leaf: AnyArray) -> int:
     end = start + leaf.nbytes
     if leaf.nbytes:
         np.copyto(out[start:end].view(leaf.dtype).reshape(leaf.shape), leaf)
-    out[end : _aligned(end)] = 0
-    return _aligned(end)
+    out[end : aligned(end)] = 0
+    return aligned(end)
 
 
-def _aligned(n_bytes: int) -> int:
+def aligned(n_bytes: int) -> int:
+    """Return ``n_bytes`` rounded up to a multiple of `ALIGN`."""
     return -(-n_bytes // ALIGN) * ALIGN

@@ -12,8 +12,9 @@ from .errors import ExchangeError
 from .executor import Delivery, Executor
 from .meeting import Patience
 from .source import Weighed
+from .streams import Event as DeviceEvent
 
-__all__ = ["Beside", "Inline", "Runner"]
+__all__ = ["Answer", "Beside", "Inline", "Runner"]
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +28,7 @@ class Order(NamedTuple):
     step: int
     packs: Sequence[Weighed]
     error: Exception | None  # what the source raised
+    ready: DeviceEvent | None  # when the device has made the packs
 
 
 Answer: TypeAlias = "Delivery | Exception | None"  # None: the pass has ended
@@ -119,6 +121,7 @@ class Beside:
 def _serve(executor: Executor, orders: SimpleQueue[Order | None], answers: SimpleQueue[Answer], stop: Event) -> None:
     """The thread: no local outlives its step, or the last packs would stay alive while it waits."""
     over = False
+    executor.adopt()
     while not over and not stop.is_set():
         order = orders.get()
         if order is None:
@@ -133,7 +136,7 @@ def _serve(executor: Executor, orders: SimpleQueue[Order | None], answers: Simpl
 
 def _run(executor: Executor, order: Order) -> Answer:
     try:
-        return executor.step(order.step, order.packs, order.error)
+        return executor.step(order.step, order.packs, order.error, order.ready)
     except Exception as error:
         return error
 

@@ -114,7 +114,7 @@ class Settings:
         columns = dict(zip(self.amounts, table.amounts.T, strict=True))
         caps = tuple(Cap(name, columns[name], most) for name, most in self.caps) if self.mode is not Mode.OFF else ()
         loads = table.loads[:, 0] if len(grid.stages) == 1 else table.loads
-        return Problem(loads, grid, self.home(table), table.n_bytes, step, constraints=caps)
+        return Problem(loads, grid, self.home(table), table.n_bytes + table.n_tensor_bytes, step, constraints=caps)
 
     def fill(self, held: Int64) -> Int64:
         """Return how many packs each cell shall hold, dummies included, given what it ``held``, (n_cells,)."""
@@ -139,6 +139,7 @@ class Settings:
                 loads=rng.integers(1, largest, (n, len(self.grid.stages))) ** (1 + (trial == 2)),
                 amounts=np.zeros((n, len(self.amounts)), dtype=np.int64),
                 n_bytes=rng.integers(1, 10**6, n),
+                n_tensor_bytes=np.zeros(n, dtype=np.int64),
                 index=np.zeros(n, dtype=np.int64),
             )
             alone = table.place % self.packs_per_cell == 0  # one pack per cell takes the whole cap: home is feasible

@@ -1,9 +1,11 @@
-"""The two collectives of the executor, on a gloo group of its own that one thread uses."""
+"""The collectives of the executor, on groups of its own: through the host (gloo), or from device to device (NCCL)."""
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from datetime import timedelta
+from enum import Enum
 from typing import Protocol
 
 import numpy as np
@@ -12,11 +14,47 @@ import torch.distributed as td
 
 from packing.arrays import Int64
 
+from .errors import ExchangeTimeout, InvalidLoader
 from .exchange import CHUNK, Route
+from .streams import Event, Streams
+from .watch import passed
 
-__all__ = ["HostTransport", "NoTransport", "Transport"]
+__all__ = ["DeviceTransport", "HostTransport", "NoTransport", "Transport", "Via"]
 
 GROUP_TIMEOUT = timedelta(seconds=4)  # all ranks have met before: it covers the transfer of one chunk alone
+BEYOND_S = 3600.0  # NCCL ends the process when its own time is up: that must be long after ours
+CLOSE_S = 3.0  # what is under way when a group is freed may take this long; what takes longer keeps the group
+ONE_QUEUE = "CUDA_DEVICE_MAX_CONNECTIONS"
+
+
+class Via(Enum):
+    """How the tensors of packs travel between ranks that deliver them on a device."""
+
+    HOST = "host"  # gloo, beside the training loop
+    DEVICE = "device"  # NCCL, enqueued by the training loop
+    DEVICE_ONE_QUEUE = "device-one-queue"  # the same, though the device has one hardware queue for all streams
+
+    @classmethod
+    def checked(cls, transport: str, streams: Streams | None) -> Via:
+        """Raises `InvalidLoader`."""
+        if transport not in {each.value for each in cls}:
+            raise InvalidLoader(f"{transport!r} is none of {', '.join(repr(each.value) for each in cls)}.")
+        via = cls(transport)
+        if via is cls.HOST:
+            return via
+        if streams is None:
+            raise InvalidLoader(f'transport={transport!r} needs the device that packs are delivered on: device="cuda".')
+        if streams.device.type == "cpu":
+            return via
+        if not td.is_nccl_available():
+            raise InvalidLoader(f'transport={transport!r} needs NCCL, which this torch lacks. Use transport="host".')
+        if via is cls.DEVICE and os.environ.get(ONE_QUEUE) == "1":
+            raise InvalidLoader(
+                f"{ONE_QUEUE} is 1: an exchange that waits for a late rank would hold up all that this rank enqueues "
+                f'behind it. Set it to 8 or more, use transport="host", or accept that: transport='
+                f"{cls.DEVICE_ONE_QUEUE.value!r}."
+            )
+        return via
 
 
 class Transport(Protocol):
@@ -26,8 +64,8 @@ class Transport(Protocol):
         """Return the messages of all ranks, (n_ranks, length)."""
         ...
 
-    def exchange(self, content: torch.Tensor, route: Route) -> torch.Tensor:
-        """Send ``content`` (uint8, in the order of `Route.sent`), return what arrives, in that of `Route.received`."""
+    def exchange(self, content: torch.Tensor, arrived: torch.Tensor, route: Route) -> None:
+        """Send ``content`` (uint8, in the order of `Route.sent`), fill ``arrived``, in that of `Route.received`."""
         ...
 
     def close(self) -> None:
@@ -36,45 +74,72 @@ class Transport(Protocol):
 
 
 class HostTransport:
-    """Gloo: bytes go through the memory of the host. Building one is collective over ``ranks``."""
+    """Gloo: bytes go through the memory of the host. One thread uses it. Building one is collective over ``ranks``."""
 
     def __init__(self, ranks: list[int], chunk: int = CHUNK) -> None:
-        self._group: td.ProcessGroup | None = td.new_group(
-            ranks, timeout=GROUP_TIMEOUT, backend="gloo", use_local_synchronization=len(ranks) < td.get_world_size()
-        )
+        self._group = _group(ranks, "gloo", GROUP_TIMEOUT)
         self._rank, self._n_ranks, self._chunk = td.get_rank(self._group), len(ranks), chunk
 
     def gather(self, message: Int64) -> Int64:
-        rows = torch.empty(self._n_ranks * len(message), dtype=torch.int64)
+        rows = torch.empty(self._n_ranks * len(message), dtype=torch.int64, device="cpu")
         td.all_gather_single(rows, torch.from_numpy(message), group=self._group)
         return rows.numpy().reshape(self._n_ranks, -1)
 
-    def exchange(self, content: torch.Tensor, route: Route) -> torch.Tensor:
+    def exchange(self, content: torch.Tensor, arrived: torch.Tensor, route: Route) -> None:
         out, into = route.sizes[self._rank], route.sizes[:, self._rank]
-        arrived = torch.empty(int(into.sum()), dtype=torch.uint8)
         rounds = list(route.rounds(self._chunk))
         if len(rounds) == 1:
             self._all_to_all(arrived, content, into, out)
-            return arrived
+            return
         first_out, first_in = np.cumsum(out) - out, np.cumsum(into) - into
         for start, stop in rounds:
             begin, end = start[self._rank] + first_out, stop[self._rank] + first_out
             some = torch.cat([content[a:b] for a, b in zip(begin, end, strict=True)])
             begin, end = start[:, self._rank] + first_in, stop[:, self._rank] + first_in
-            part = torch.empty(int((end - begin).sum()), dtype=torch.uint8)
+            part = torch.empty(int((end - begin).sum()), dtype=torch.uint8, device="cpu")
             self._all_to_all(part, some, end - begin, stop[self._rank] - start[self._rank])
             for a, b, piece in zip(begin, end, torch.split(part, (end - begin).tolist()), strict=True):
                 np.copyto(arrived.numpy()[a:b], piece.numpy())
-        return arrived
 
     def close(self) -> None:
-        if self._group is not None:
-            with suppress(ValueError, RuntimeError):  # the user may have destroyed all groups
-                td.destroy_process_group(self._group)
-            self._group = None
+        _freed(self._group)
+        self._group = None
 
     def _all_to_all(self, arrived: torch.Tensor, content: torch.Tensor, into: Int64, out: Int64) -> None:
         td.all_to_all_single(arrived, content, into.tolist(), out.tolist(), group=self._group)
+
+
+class DeviceTransport:
+    """The backend of the device, NCCL, or gloo to rehearse on the CPU: bytes stay in the device's memory.
+
+    NCCL wants one order of all its operations on all ranks: so all calls are made by the thread that trains, at places
+    of its program that are the same on all ranks. Building one is such a place.
+    """
+
+    def __init__(self, ranks: list[int], streams: Streams, timeout_s: float) -> None:
+        """Raises `ExchangeTimeout` where ranks do not connect in ``timeout_s``."""
+        backend = td.get_default_backend_for_device(streams.device)
+        limit = timeout_s if backend == "gloo" else timeout_s + BEYOND_S
+        self._streams, self._group = streams, _group(ranks, backend, timedelta(seconds=limit))
+        self._rank = td.get_rank(self._group)
+        # The first collective builds the communicator, and waits for all ranks to do so: now, with nothing beside it.
+        each, whole = np.full((len(ranks), len(ranks)), 1), streams.empty(len(ranks))
+        none = np.zeros(0, dtype=np.int64)
+        self.exchange(whole, streams.empty(len(ranks)), Route(none, none, none, none, each))
+        if not passed(self._last, lambda seconds: seconds > timeout_s):
+            text = f"connecting the devices of ranks {ranks} took more than {timeout_s:g} s; raise timeout."
+            raise ExchangeTimeout(text, (), 0, "construction")
+
+    def exchange(self, content: torch.Tensor, arrived: torch.Tensor, route: Route) -> None:
+        """Enqueue the transfer on the current stream. Nothing is waited for, unless the device is the CPU."""
+        out, into = route.sizes[self._rank], route.sizes[:, self._rank]
+        td.all_to_all_single(arrived, content, into.tolist(), out.tolist(), group=self._group)
+        self._last: Event = self._streams.current().record_event()
+
+    def close(self) -> None:
+        if self._group is not None and passed(self._last, lambda seconds: seconds > CLOSE_S):
+            _freed(self._group)
+        self._group = None
 
 
 class NoTransport:
@@ -83,8 +148,20 @@ class NoTransport:
     def gather(self, message: Int64) -> Int64:
         return message[None]
 
-    def exchange(self, content: torch.Tensor, route: Route) -> torch.Tensor:
-        return content
+    def exchange(self, content: torch.Tensor, arrived: torch.Tensor, route: Route) -> None:
+        pass
 
     def close(self) -> None:
         pass
+
+
+def _group(ranks: list[int], backend: str, timeout: timedelta) -> td.ProcessGroup | None:
+    some = len(ranks) < td.get_world_size()
+    group: td.ProcessGroup = td.new_group(ranks, timeout=timeout, backend=backend, use_local_synchronization=some)
+    return group
+
+
+def _freed(group: td.ProcessGroup | None) -> None:
+    if group is not None:
+        with suppress(ValueError, RuntimeError):  # the user may have destroyed all groups
+            td.destroy_process_group(group)

@@ -24,6 +24,7 @@ def offer(n: int, rank: int) -> Offer:
         [(rank, i) for i in range(n)],
         [(10 * rank + i,) for i in range(n)],
         [64 * i for i in range(n)],
+        [128 * i for i in range(n)],
         [*range(n)],
         n > 0,
     )
@@ -40,6 +41,8 @@ def test_every_rank_reads_what_each_offered(counts: list[int]) -> None:
     assert table.loads.tolist() == [[rank, i] for rank, i in pairs]
     assert table.amounts.ravel().tolist() == [10 * rank + i for rank, i in pairs]
     assert table.n_bytes.tolist() == [64 * i for _, i in pairs]
+    assert table.n_tensor_bytes.tolist() == [128 * i for _, i in pairs]
+    assert table.index.tolist() == [i for _, i in pairs]
     assert table.has_dummy.tolist() == [int(n > 0) for n in counts]
 
 
@@ -79,7 +82,8 @@ def bare(seed: int, chunk: int) -> bool:
         way = route(np.arange(n), source, target, n_bytes, n_ranks)
         sent = [content[pack] for pack in way.sent(rank)]
         out = torch.from_numpy(np.concatenate([*sent, np.zeros(0, np.int64)]).astype(np.uint8))
-        arrived = transport.exchange(out, way)
+        arrived = torch.empty(way.received_bytes(rank), dtype=torch.uint8)
+        transport.exchange(out, arrived, way)
         expected = [content[pack] for pack in way.received(rank)]
         assert np.array_equal(arrived.numpy(), np.concatenate([*expected, np.zeros(0, np.int64)]))
         gathered = transport.gather(np.array([rank, trial]))

@@ -120,7 +120,10 @@ def quantised() -> torch.Tensor:
         (torch.zeros(3).to_sparse(), "pack['a'][1] is torch.sparse_coo; only dense"),
         (nested(), "pack['a'][1] is nested; only dense"),
         (quantised(), "pack['a'][1] is quantised; only dense"),
-        (torch.zeros(3, device="meta"), "pack['a'][1] is on meta; packs are built on the CPU"),
+        (
+            torch.zeros(3, device="meta"),
+            "pack['a'][1] is on meta, but packs stay on the CPU; give BalancedLoader(device=...)",
+        ),
         (torch.nn.Parameter(torch.zeros(3)), "pack['a'][1] is a Parameter; only plain tensors"),
         (torch.zeros(3, requires_grad=True) * 2, "pack['a'][1] has a graph, which would be cut; detach() it."),
         (np.array([object()]), "pack['a'][1] is a numpy ndarray of object"),

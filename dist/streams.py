@@ -1,0 +1,142 @@
+"""Streams of a device: queues of work, ordered among each other by events alone. On the CPU, work is done at once."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol, cast
+
+import torch
+
+from .errors import InvalidLoader
+
+__all__ = ["CpuStreams", "CudaStreams", "Event", "Stream", "Streams", "streams_of"]
+
+
+class Event(Protocol):
+    """A mark in a stream, passed once all work before it is done."""
+
+    def query(self) -> bool:
+        """Return whether it has passed."""
+        ...
+
+    def synchronize(self) -> None:
+        """Wait, on this thread, until it has."""
+        ...
+
+
+class Stream(Protocol):
+    """What is used of a ``torch.cuda.Stream``. Neither call waits."""
+
+    def record_event(self) -> Event: ...
+    def wait_event(self, event: Event, /) -> None: ...
+
+
+class Streams(Protocol):
+    """What is used of a device. Memory belongs to the stream that is current where it is allocated."""
+
+    @property
+    def device(self) -> torch.device: ...
+    def adopt(self) -> None:
+        """Make the device current in a new thread, which would begin on another."""
+        ...
+
+    def current(self) -> Stream:
+        """Return the current stream of this thread."""
+        ...
+
+    def new(self) -> Stream: ...
+    def on(self, stream: Stream) -> AbstractContextManager[object]:
+        """Enqueue what is done inside on ``stream``."""
+        ...
+
+    def empty(self, n_bytes: int) -> torch.Tensor:
+        """Return memory of the device, (n_bytes,) uint8."""
+        ...
+
+    def pinned(self, n_bytes: int) -> torch.Tensor:
+        """Return memory of the host that the device copies from and to by itself, (n_bytes,) uint8."""
+        ...
+
+
+class CudaStreams:
+    """A GPU of this process."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def adopt(self) -> None:
+        torch.cuda.set_device(self.device)
+
+    def current(self) -> Stream:
+        return cast("Stream", torch.cuda.current_stream(self.device))
+
+    def new(self) -> Stream:
+        return cast("Stream", torch.cuda.Stream(self.device))  # type: ignore[no-untyped-call]
+
+    def on(self, stream: Stream) -> AbstractContextManager[object]:
+        return torch.cuda.stream(cast("torch.cuda.Stream", stream))
+
+    def empty(self, n_bytes: int) -> torch.Tensor:
+        return torch.empty(n_bytes, dtype=torch.uint8, device=self.device)
+
+    def pinned(self, n_bytes: int) -> torch.Tensor:
+        return torch.empty(n_bytes, dtype=torch.uint8, device="cpu", pin_memory=True)
+
+
+class CpuStreams:
+    """The same path without a GPU, to rehearse it."""
+
+    device = torch.device("cpu")
+
+    def adopt(self) -> None:
+        pass
+
+    def current(self) -> Stream:
+        return _DONE
+
+    def new(self) -> Stream:
+        return _DONE
+
+    def on(self, stream: Stream) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    def empty(self, n_bytes: int) -> torch.Tensor:
+        return torch.empty(n_bytes, dtype=torch.uint8, device="cpu")
+
+    pinned = empty
+
+
+class _Done:
+    """A stream in which nothing is ever left to do, and the event that says so."""
+
+    def record_event(self) -> Event:
+        return self
+
+    def wait_event(self, event: Event, /) -> None:
+        pass
+
+    def query(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        pass
+
+
+_DONE = _Done()
+
+
+def streams_of(device: torch.device | str | None) -> Streams | None:
+    """Return the streams of ``device``, None where packs stay as they are. Raises `InvalidLoader`."""
+    if device is None:
+        return None
+    wanted = torch.device(device)
+    if wanted.type == "cpu":
+        return CpuStreams()
+    if wanted.type != "cuda":
+        raise InvalidLoader(f'device must be "cpu" or "cuda"; got {str(device)!r}. Move packs there after delivery.')
+    if not torch.cuda.is_available():
+        raise InvalidLoader(f"device is {str(device)!r}, but torch finds no GPU here. Leave device out, or mend CUDA.")
+    index = torch.cuda.current_device() if wanted.index is None else wanted.index
+    if index >= torch.cuda.device_count():
+        raise InvalidLoader(f"device is {str(device)!r}, but torch finds {torch.cuda.device_count()} GPUs here.")
+    return CudaStreams(torch.device("cuda", index))
