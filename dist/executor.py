@@ -22,6 +22,7 @@ from .freight import Cargo, Freight
 from .gains import Gains, gains_of, totals
 from .manifest import Manifest
 from .meeting import Meeting
+from .memory import Recycled
 from .metrics import Span
 from .payload import Parcel, parcel
 from .settings import Mode, Settings
@@ -70,7 +71,7 @@ class Executor:
         self._device = None if freight is None else freight.streams.device
         self._settings, self._rank, self._pass, self._transport = settings, rank, pass_number, transport
         self._dummy: tuple[object] | None = None  # the first pack loaded here
-        self._buffer = torch.empty(0, dtype=torch.uint8, device="cpu")  # what is sent; kept from step to step
+        self._memory = Recycled()
         self._spans: list[Span] = []
 
     def adopt(self) -> None:
@@ -193,12 +194,12 @@ class Executor:
         with self._store_alive(number):
             self.meeting.enter(number, "exchange")
         with self._span("pack"):
-            content = self._sending(way.sent_bytes(self._rank))
+            content = self._memory.take(way.sent_bytes(self._rank))
             start = 0
             for packed in sent:
                 packed.write(content[start : start + packed.n_bytes])
                 start += packed.n_bytes
-        arrived = torch.empty(way.received_bytes(self._rank), dtype=torch.uint8, device="cpu")
+        arrived = self._memory.take(way.received_bytes(self._rank))
         self._exchange(content, arrived, way)
         arriving = way.received(self._rank)
         with self._span("unpack"):
@@ -211,11 +212,6 @@ class Executor:
     def _exchange(self, content: torch.Tensor, arrived: torch.Tensor, way: Route) -> None:
         with self._span("exchange"), self._connected():
             self._transport.exchange(content, arrived, way)
-
-    def _sending(self, n_bytes: int) -> torch.Tensor:
-        if len(self._buffer) < n_bytes:
-            self._buffer = torch.empty(1 << max(n_bytes - 1, 1).bit_length(), dtype=torch.uint8, device="cpu")
-        return self._buffer[:n_bytes]
 
     def _laid_out(
         self,

@@ -20,6 +20,7 @@ import torch
 from .errors import InvalidLoader, RankLost
 from .exchange import Route
 from .manifest import Manifest
+from .memory import roomy
 from .payload import aligned, write_tensors
 from .ring import Ring, Slot
 from .streams import Event, Stream, Streams
@@ -47,7 +48,7 @@ class Cargo:
     def launch(self) -> Flight:
         """Enqueue everything on the side stream. Nothing is waited for."""
         consumer = self.streams.current()
-        landed = self.streams.empty(_roomy(self.n_bytes))[: self.n_bytes]
+        landed = self.streams.empty(roomy(self.n_bytes))[: self.n_bytes]
         self.side.wait_event(consumer.record_event())
         try:
             with self.streams.on(self.side):
@@ -160,7 +161,7 @@ class DeviceFreight:
 
         def fill(landed: torch.Tensor) -> None:
             if manifest.route.sizes.any():
-                content = self.streams.empty(_roomy(manifest.leaving_bytes))[: manifest.leaving_bytes]
+                content = self.streams.empty(roomy(manifest.leaving_bytes))[: manifest.leaving_bytes]
                 write_tensors(leaving, content)
                 self._exchange(step, content, landed[: manifest.arriving_bytes], manifest.route)
             write_tensors([slot.buffer[n_host:]], landed[manifest.arriving_bytes :])
@@ -186,9 +187,3 @@ class DeviceFreight:
         except RuntimeError as error:
             text = f"step {step}, device exchange: the connection between devices broke. Reported here: {error}"
             raise RankLost(text, (), step, "device exchange") from error
-
-
-def _roomy(n_bytes: int) -> int:
-    """Return a size that many sizes share, at most a quarter larger: else random sizes cut up the device's memory."""
-    quarter = 1 << max(n_bytes.bit_length() - 3, 9)
-    return -(-n_bytes // quarter) * quarter

@@ -1,0 +1,45 @@
+"""Memory of the host that is used again: the first touch of a fresh page costs more than the bytes written to it."""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+__all__ = ["Recycled", "roomy"]
+
+MOST_IDLE = 4
+
+
+class Recycled:
+    """Buffers that come back by themselves once no tensor refers to them, whoever kept one, on whatever thread.
+
+    A few are kept while they are idle. One that is too small for what is asked next is given up.
+    """
+
+    def __init__(self) -> None:
+        self._idle: deque[NDArray[np.uint8]] = deque(maxlen=MOST_IDLE)
+
+    def take(self, n_bytes: int) -> torch.Tensor:
+        """Return a buffer, (n_bytes,) uint8, of any content."""
+        memory = self._large_enough(n_bytes)
+        lease = memory[:n_bytes]
+        weakref.finalize(lease, self._idle.append, memory).atexit = False
+        return torch.from_numpy(lease)  # all tensors made of it keep the lease alive
+
+    def _large_enough(self, n_bytes: int) -> NDArray[np.uint8]:
+        while self._idle:
+            memory = self._idle.pop()
+            if len(memory) >= n_bytes:
+                return memory
+        fresh: NDArray[np.uint8] = torch.empty(roomy(n_bytes), dtype=torch.uint8, device="cpu").numpy()
+        return fresh
+
+
+def roomy(n_bytes: int) -> int:
+    """Return a size that many sizes share, at most a quarter larger: random sizes can use the same memory then."""
+    quarter = 1 << max(n_bytes.bit_length() - 3, 9)
+    return -(-n_bytes // quarter) * quarter
