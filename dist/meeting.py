@@ -93,7 +93,7 @@ class Meeting:
     def enter(self, step: int, phase: str) -> None:
         """Say where this rank is, for others to read when they miss it."""
         self.at(step, phase)
-        self._sign(self._round - 1, "")
+        self._sign("")
 
     def meet(self, word: str = "", explain: Callable[[dict[str, list[int]]], str] | None = None) -> None:
         """Wait until every rank is here; with the same ``word``, if they bring one. Raises on all ranks alike:
@@ -101,8 +101,9 @@ class Meeting:
         `RankDisagreement` (``explain`` tells from ranks by word what differs), `RankFailed`, `RankClosed`, `RankLost`
         or `ExchangeTimeout`, by what the verdict says.
         """
-        self._sign(self._round, word)
+        self._sign(word)
         if self._store.add("arrived", 1) < self._n_ranks * (self._round + 1):
+            self._sign(word, waiting=True)
             self._wait()
         elif word:
             self._judge(explain)
@@ -156,9 +157,10 @@ class Meeting:
         for key in keys:
             self._store.delete_key(key)
 
-    def _sign(self, meeting: int, word: str) -> None:
-        """Leave the last meeting that this rank came to, where it is, and its word."""
-        self._store.set(f"rank/{self._rank}", json.dumps([meeting, f"step {self._step}, {self._phase}", word]))
+    def _sign(self, word: str, *, waiting: bool = False) -> None:
+        """Leave the number of meetings that this rank has come to, where it is, and its word."""
+        n_meetings = self._round + waiting
+        self._store.set(f"rank/{self._rank}", json.dumps([n_meetings, f"step {self._step}, {self._phase}", word]))
 
     def _silent(self) -> list[int]:
         return [r for r in range(self._n_ranks) if not self._store.check([f"survivor/{r}/{self._round}"])]
@@ -196,19 +198,19 @@ class Meeting:
                 sleep(min(passed / 8, POLL_S))
 
     def _missing(self) -> list[int]:
-        """Ranks that have not come to this meeting."""
-        return [rank for rank in range(self._n_ranks) if self._signed(rank)[0] < self._round]
+        """Ranks that do not wait in this meeting: they have not come, or died on the threshold."""
+        return [rank for rank in range(self._n_ranks) if self._signed(rank)[0] <= self._round]
 
     def _where(self, ranks: list[int]) -> str:
         return ", ".join(f"rank {rank} ({self._signed(rank)[1]})" for rank in ranks)
 
     def _signed(self, rank: int) -> tuple[int, str]:
-        """Return the last meeting that a rank came to, and where it was."""
+        """Return the number of meetings that a rank has come to, and where it was."""
         key = f"rank/{rank}"
         if not self._store.check([key]):
-            return -1, "not seen yet"
-        meeting, where, _ = json.loads(self._store.get(key))
-        return meeting, f"last at {where}"
+            return 0, "not seen yet"
+        n_meetings, where, _ = json.loads(self._store.get(key))
+        return n_meetings, f"last at {where}"
 
     def _rule(self, kind: str, ranks: Sequence[int] = (), text: str = "", details: str = "") -> None:
         """Write a verdict on this meeting, unless there is one; then take that."""

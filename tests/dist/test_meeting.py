@@ -138,3 +138,16 @@ def test_closing_and_arriving_last_at_once_has_one_outcome(last: int) -> None:
         actions[last] = closes
         outcomes = party.run(*actions)
         assert len({str(each) for each in outcomes}) == 1
+
+
+def test_a_rank_that_dies_on_the_threshold_is_named() -> None:
+    """It has said that it comes, and is killed before it is counted."""
+
+    class Dying(Meeting):
+        def meet(self, word: str = "", explain: object = None) -> None:
+            self._sign(word)
+
+    party = Party(3, timeout_s=0.5)
+    party.meetings[1] = Dying(party.store, 1, 3, party.patience[1], party.stops[1])
+    outcomes = party.run(*[arrive("ready")] * 3)
+    all_alike([outcomes[0], outcomes[2]], ExchangeTimeout, r"waited in vain for rank 1 \(last at step 7, plan\)")
