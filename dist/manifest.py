@@ -59,4 +59,4 @@ class Manifest:
         start = self.n_bytes
         self.n_bytes += sum(aligned(each.nbytes) for each in elsewhere)
         self.staying += elsewhere
-        return Awaiting(partial(settled, pack), start, self.n_bytes)
+        return Awaiting(partial(settled, pack, self._device), start, self.n_bytes)

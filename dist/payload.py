@@ -102,13 +102,13 @@ def write_tensors(tensors: Iterable[torch.Tensor], buffer: torch.Tensor) -> None
         start = aligned(stop)
 
 
-def settled(tree: object, tensors: torch.Tensor) -> object:
-    """Return ``tree`` on the device of ``tensors``: what is elsewhere is read from there, where it was written."""
+def settled(tree: object, device: torch.device, tensors: torch.Tensor) -> object:
+    """Return ``tree`` on ``device``: what is elsewhere is read from ``tensors``, where `write_tensors` wrote it."""
     start = 0
 
     def moved(tensor: torch.Tensor) -> torch.Tensor:
         nonlocal start
-        if tensor.device == tensors.device:
+        if tensor.device == device:
             return tensor
         there = _read(_described(tensor, apart=True), tensors[start:])
         start += aligned(tensor.nbytes)

@@ -1,0 +1,123 @@
+"""Rank processes that train on a lazy device, with and without the rules that keep it right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from unittest import mock
+
+import numpy as np
+import torch
+import torch.distributed as td
+
+import dist.freight
+from dist import MicroBatch, PackId
+from dist.freight import Cargo, Flight
+from dist.ring import Slot
+from dist.streams import Event, Stream
+
+from .jobs import loader
+from .lazy import LazyStream, LazyStreams, lazy_device
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is trained on, and how."""
+
+    transport: str = "host"
+    resident: bool = True  # packs lie in the device's memory; else in that of the host
+    mode: str = "balance"
+    overlap: bool = True
+    eager: bool = False  # side streams run as early as they may; else as late
+    broken: str = ""  # the rule that is left out
+    counts: tuple[int, ...] = (40, 40)
+
+
+def content(rank: int, number: int) -> tuple[int, np.ndarray]:
+    """Load and bytes of a pack."""
+    rng = np.random.default_rng((rank, number))
+    return int(rng.integers(1, 100)), rng.integers(0, 255, int(rng.integers(1, 5000)), dtype=np.uint8)
+
+
+def packs(streams: LazyStreams, run: Run, rank: int) -> Iterator[object]:
+    """Packs whose bytes the device is yet to make, or the host has made."""
+    for number in range(run.counts[rank]):
+        load, made = content(rank, number)
+        if run.resident:
+            tensor = streams.empty(len(made))
+            streams.consumer.enqueue(partial(np.copyto, streams.weak(tensor).numpy(), made))
+        else:
+            tensor = torch.from_numpy(made)
+        yield {"load": load, "bytes": tensor, "note": np.array([rank, number])}
+
+
+def train(run: Run) -> tuple[list[PackId], list[PackId], int]:
+    """Return which packs came, which of them had wrong bytes when the device came to them, and the device's memory."""
+    with lazy_device("cpu" if run.resident else "cuda:0", run.transport, run.eager) as streams:
+        with RULES[run.broken]():
+            came, wrong = _trained(streams, run)
+        return sorted(came), sorted(wrong), streams.allocated
+
+
+def _trained(streams: LazyStreams, run: Run) -> tuple[list[PackId], list[PackId]]:
+    came: list[PackId] = []
+    wrong: list[PackId] = []
+
+    def compare(pack_id: PackId, weak: torch.Tensor) -> None:
+        if not np.array_equal(weak.numpy(), content(*pack_id)[1]):
+            wrong.append(pack_id)
+
+    def use(batch: MicroBatch) -> None:
+        """Enqueue some work on what came, and forget it."""
+        for pack, pack_id in zip(batch.packs, batch.ids, strict=True):
+            assert isinstance(pack, dict)
+            assert not pack["bytes"].is_inference()
+            if pack_id is not None:
+                assert pack["note"].tolist() == list(pack_id)
+                came.append(pack_id)
+                streams.consumer.enqueue(partial(compare, pack_id, streams.weak(pack["bytes"])))
+
+    balanced = loader(
+        packs(streams, run, td.get_rank()),
+        loads=lambda pack: pack["load"],
+        packs_per_cell=2,
+        n_micro_steps=2,
+        mode=run.mode,
+        overlap=run.overlap,
+        device="anything",
+        transport=run.transport,
+    )
+    for batch in balanced:
+        use(batch)
+        del batch
+    streams.consumer.record_event().synchronize()
+    balanced.close()
+    return came, wrong
+
+
+def _without_waits(number: int) -> AbstractContextManager[object]:
+    """A stream of each device waits for no other: that of the training loop is 0, then come side and lane."""
+    wait_event = LazyStream.wait_event
+
+    def wait(self: LazyStream, event: Event) -> None:
+        if self.number != number:
+            wait_event(self, event)
+
+    return mock.patch.object(LazyStream, "wait_event", wait)
+
+
+def _unreferred(cargo: Cargo, landed: torch.Tensor, consumer: Stream, done: Event) -> Flight:
+    assert isinstance(cargo.streams, LazyStreams)
+    return Flight(cargo, cargo.streams.weak(landed), consumer, done)
+
+
+RULES: dict[str, Callable[[], AbstractContextManager[object]]] = {
+    "": nullcontext,
+    "the training loop waits for what lands": partial(_without_waits, 0),
+    "what is launched waits for the training loop": partial(_without_waits, 1),
+    "packs are read once they are made": partial(_without_waits, 2),
+    "a buffer is written once it was read": lambda: mock.patch.object(Slot, "wait"),
+    "what is under way is referred to": lambda: mock.patch.object(dist.freight, "Flight", _unreferred),
+}

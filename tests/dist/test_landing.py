@@ -1,0 +1,42 @@
+"""Tensors on their way to a device: right bytes on the laziest device there can be, and only because of each rule."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.ranks import Ranks
+
+from .landing import Run, train
+
+
+@pytest.mark.parametrize("eager", [True, False], ids=["early", "late"])
+@pytest.mark.parametrize("overlap", [True, False], ids=["beside", "inline"])
+@pytest.mark.parametrize("resident", [True, False], ids=["resident", "on-host"])
+@pytest.mark.parametrize("mode", ["balance", "off"])
+@pytest.mark.parametrize("transport", ["host", "device"])
+def test_what_lands_has_the_bytes_that_left(
+    ranks: Ranks, transport: str, mode: str, resident: bool, overlap: bool, eager: bool
+) -> None:
+    run = Run(transport, resident, mode, overlap, eager, counts=(40, 33))
+    results = ranks.run(train, run)
+    assert sorted(each for came, _, _ in results for each in came) == [
+        (r, i) for r in (0, 1) for i in range((40, 33)[r])
+    ]
+    assert [wrong for _, wrong, _ in results] == [[], []]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        Run("host", broken="the training loop waits for what lands"),
+        Run("host", resident=False, mode="off", eager=True, broken="what is launched waits for the training loop"),
+        Run("device", broken="what is launched waits for the training loop"),
+        Run("host", broken="packs are read once they are made"),
+        Run("host", resident=False, mode="off", broken="a buffer is written once it was read"),
+        Run("host", broken="what is under way is referred to"),
+        Run("device", broken="what is under way is referred to"),
+    ],
+    ids=lambda run: f"{run.transport}: {run.broken}",
+)
+def test_without_one_rule_bytes_are_wrong(ranks: Ranks, run: Run) -> None:
+    assert any(wrong for _, wrong, _ in ranks.run(train, run))
