@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
+import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from unittest import mock
@@ -121,3 +124,36 @@ RULES: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "a buffer is written once it was read": lambda: mock.patch.object(Slot, "wait"),
     "what is under way is referred to": lambda: mock.patch.object(dist.freight, "Flight", _unreferred),
 }
+
+
+def recorded(transport: str, steps: int) -> list[tuple[str, str, str]]:
+    """Train with an all-reduce per step, ranks out of step; return (thread, group, collective) of every call once the
+    loader is built."""
+    calls: list[tuple[str, str, str]] = []
+
+    def recording(name: str) -> Callable[..., object]:
+        collective = getattr(td, name)
+
+        def call(*arguments: object, group: td.ProcessGroup | None = None, **rest: object) -> object:
+            thread = "training" if threading.current_thread() is threading.main_thread() else "exchange"
+            calls.append((thread, (group or td.group.WORLD).group_name, name))  # type: ignore[union-attr]
+            return collective(*arguments, group=group, **rest)
+
+        return call
+
+    balanced = loader(
+        [{"load": 1 + content(td.get_rank(), i)[0], "bytes": torch.ones(5_000)} for i in range(2 * steps)],
+        loads=lambda pack: pack["load"],
+        packs_per_cell=2,
+        device="cpu",
+        transport=transport,
+    )
+    rng = random.Random(td.get_rank())
+    with ExitStack() as stack:
+        for name in ("all_to_all_single", "all_gather_single", "all_reduce"):
+            stack.enter_context(mock.patch.object(td, name, recording(name)))
+        for _ in balanced:
+            td.all_reduce(torch.ones(8))
+            time.sleep(0.01 * rng.random())
+    balanced.close()
+    return calls

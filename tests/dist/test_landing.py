@@ -6,7 +6,7 @@ import pytest
 
 from tests.ranks import Ranks
 
-from .landing import Run, train
+from .landing import Run, recorded, train
 
 
 @pytest.mark.parametrize("eager", [True, False], ids=["early", "late"])
@@ -40,3 +40,18 @@ def test_what_lands_has_the_bytes_that_left(
 )
 def test_without_one_rule_bytes_are_wrong(ranks: Ranks, run: Run) -> None:
     assert any(wrong for _, wrong, _ in ranks.run(train, run))
+
+
+@pytest.mark.parametrize("transport", ["host", "device"])
+def test_each_group_has_one_thread_and_one_order_on_all_ranks(ranks: Ranks, transport: str) -> None:
+    """And what the training loop's thread issues, on all groups together, has one order too."""
+    first, *others = ranks.run(recorded, transport, 30, n=3)
+    threads = {group: {thread for thread, of, _ in first if of == group} for _, group, _ in first}
+    assert all(len(each) == 1 for each in threads.values()), threads
+    for calls in (first, *others):
+        for group in threads:
+            assert [call for call in calls if call[1] == group] == [call for call in first if call[1] == group]
+        assert [call for call in calls if call[0] == "training"] == [call for call in first if call[0] == "training"]
+    enqueued = [name for thread, _, name in first if thread == "training"]
+    assert enqueued.count("all_reduce") == 30
+    assert (enqueued.count("all_to_all_single") > 10) == (transport == "device")
