@@ -26,12 +26,13 @@ def even(
     seed: Annotated[list[int] | None, typer.Option(help="May be repeated. Default: 0.", show_default=False)] = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Pack five mixtures with best fit and with even packs, at once and through a buffer of 1,000 samples.
+    """Pack five mixtures with best fit, with even packs, at once and in a stream, and under a hard budget.
 
     CV: variation of image tokens per pack; floor: a proven lower bound on it; us: CPU time per sample, compiling not
-    counted; waste: after planning steps of eight micro-steps on 64 and 512 ranks, packs in random order.
+    counted. Waste on 64 and 512 ranks over steps of eight micro-steps, packs in random order: dealt, one barrier per
+    step, no planner; step, the same with one; micro, a barrier at each micro-step with one.
 
-    JSON: rows [{mixture, seed, packer, fill, cv, floor, multiple, attention_cv, us, waste}].
+    JSON: rows [{mixture, seed, packer, fill, cv, floor, multiple, attention_cv, us, dealt, waste, micro_waste}].
     """
     if json_file:
         ensure_writable(json_file)

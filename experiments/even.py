@@ -1,4 +1,4 @@
-"""How even are full packs, how far from the floor, at what price, and what is left to gain by planning?"""
+"""How even are full packs, how far from the floor, at what price, and what do ranks wait, with and without a plan?"""
 
 from __future__ import annotations
 
@@ -9,8 +9,19 @@ from time import process_time_ns
 
 import numpy as np
 
-from balancers import Auto, Counts, Grid, Linear, Problem
-from packing import BestFitDecreasing, Buffered, EvenPacking, Packer, Packing, Samples, evenness_floor
+from balancers import Auto, Balancer, Barrier, Counts, Grid, Linear, Problem, RoundRobin
+from packing import (
+    BestFitDecreasing,
+    Buffered,
+    EvenPacking,
+    Limits,
+    Oversize,
+    Packer,
+    Packing,
+    Portfolio,
+    Samples,
+    evenness_floor,
+)
 from packing.arrays import Int64
 
 from .mixtures import MIXTURES, TARGET, mixed
@@ -22,8 +33,9 @@ COST = Linear(fixed_us=60_000, image_tokens=280)
 
 @dataclass(frozen=True, kw_only=True)
 class Even:
-    """What is packed how: ``packers`` by label, and one through a buffer.
+    """What is packed how: ``packers`` by label, one through a buffer, and one under a hard budget.
 
+    ``budget``: of image tokens per pack, times the mean need; a sample above it has a pack of its own.
     ``mixtures``: name, and shares of images in chat, tiled images with questions, and text.
     ``files``: tables of the three families to draw from; none: the figures of real sources.
     """
@@ -33,10 +45,12 @@ class Even:
         ("best fit", BestFitDecreasing()),
         ("even", EvenPacking((TARGET,))),
         ("even, partners", EvenPacking((TARGET,), profile="partners")),
+        ("even, ladder", EvenPacking((TARGET,), profile="ladder")),
         ("even, attention", EvenPacking((TARGET, "tokens_squared"))),
     )
     streamed: tuple[str, Packer] = ("even, stream", EvenPacking((TARGET,), fill=0.999, rounds=30))
     buffer_size: int = 1_000
+    budget: float = 1.1
     files: tuple[Path, ...] = ()
     n_samples: int = 100_000
     capacity: int = 8192
@@ -47,15 +61,16 @@ class Even:
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return len(self.mixtures) * len(self.seeds) * (len(self.packers) + 1)
+        return len(self.mixtures) * len(self.seeds) * (len(self.packers) + 2)
 
 
 @dataclass(frozen=True)
 class EvenRow:
     """One packer on one mixture. ``cv``: variation of image tokens per pack; ``floor``: the least possible for so many
-    packs; ``multiple``: cv / floor; ``attention_cv``: that of squared lengths; ``us``: CPU time per sample; ``waste``:
-    per number of ranks, after planning steps of equal counts with one barrier, packs in random order; None without
-    a full step."""
+    packs; ``multiple``: cv / floor; ``attention_cv``: that of squared lengths; ``us``: CPU time per sample.
+    Waste over steps of equal counts, per number of ranks, packs in random order, None without a full step: ``dealt``:
+    one barrier per step, as they come; ``waste``: the same, planned; ``micro_waste``: a barrier at each micro-step,
+    planned."""
 
     mixture: str
     seed: int
@@ -66,7 +81,9 @@ class EvenRow:
     multiple: float
     attention_cv: float
     us: float
+    dealt: tuple[float | None, ...]
     waste: tuple[float | None, ...]
+    micro_waste: tuple[float | None, ...]
 
 
 def even_rows(config: Even = Even()) -> Iterator[EvenRow]:
@@ -88,6 +105,13 @@ def even_rows(config: Even = Even()) -> Iterator[EvenRow]:
             parts = [stream.push(samples), stream.flush()]
             us = (process_time_ns() - start) / 1000 / len(samples)
             yield _row(config, name, seed, label, samples, parts, us)
+            need = int(samples.columns[TARGET].sum()) / int(samples.tokens.sum()) * config.capacity
+            budget = min(round(config.budget * need), config.capacity)
+            limits = Limits(config.capacity, ((TARGET, budget),), oversize=Oversize.ISOLATE)
+            start = process_time_ns()
+            packing = Portfolio().pack(samples, limits)
+            us = (process_time_ns() - start) / 1000 / len(samples)
+            yield _row(config, name, seed, "hard budget", samples, [packing], us)
 
 
 def _row(
@@ -100,20 +124,28 @@ def _row(
     floor = evenness_floor(samples.tokens, samples.columns[TARGET], config.capacity, len(held))
     cv = _variation(held)
     loads = COST.loads({TARGET: held})
-    waste = tuple(_waste(config, loads, n_ranks, seed) for n_ranks in config.n_ranks)
+    order = np.random.default_rng(seed).permutation(len(loads))
+    dealt, waste, micro_waste = (
+        tuple(_waste(config, loads[order], n_ranks, balancer, barrier) for n_ranks in config.n_ranks)
+        for balancer, barrier in (
+            (RoundRobin(), Barrier.STEP),
+            (Auto(), Barrier.STEP),
+            (Auto(), Barrier.MICRO_STEP),
+        )
+    )
     fill = int(tokens.sum()) / (len(held) * config.capacity)
-    return EvenRow(mixture, seed, packer, fill, cv, floor, cv / floor if floor else 1.0, _variation(squares), us, waste)
+    multiple, attention_cv = cv / floor if floor else 1.0, _variation(squares)
+    return EvenRow(mixture, seed, packer, fill, cv, floor, multiple, attention_cv, us, dealt, waste, micro_waste)
 
 
 def _variation(amounts: Int64) -> float:
     return float(amounts.std() / amounts.mean()) if amounts.any() else 0.0
 
 
-def _waste(config: Even, loads: Int64, n_ranks: int, seed: int) -> float | None:
-    """Return the mean waste over full steps of packs in random order; None where there is none."""
-    order = np.random.default_rng(seed).permutation(len(loads))
+def _waste(config: Even, loads: Int64, n_ranks: int, balancer: Balancer, barrier: Barrier) -> float | None:
+    """Return the mean waste over full steps of packs as they come; None where there is none."""
     per_step = n_ranks * config.n_micro_steps
-    grid = Grid(n_ranks, config.n_micro_steps, counts=Counts.EQUAL)
-    steps = order[: len(order) // per_step * per_step].reshape(-1, per_step)
-    wastes = [Auto().plan(Problem(loads[step], grid)).waste for step in steps]
+    grid = Grid(n_ranks, config.n_micro_steps, barrier, Counts.EQUAL)
+    steps = loads[: len(loads) // per_step * per_step].reshape(-1, per_step)
+    wastes = [balancer.plan(Problem(step, grid)).waste for step in steps]
     return float(np.mean(wastes)) if wastes else None

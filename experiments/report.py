@@ -163,21 +163,23 @@ def timings_table(timings: Iterable[Timing]) -> Table:
 
 def even_table(rows: Iterable[EvenRow], n_ranks: Iterable[int]) -> Table:
     """Return even packings as a table."""
-    table = Table(box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for name in ("samples", "seed", "packer"):
         table.add_column(name, no_wrap=True)
-    for name in ("fill", "CV", "floor", "x floor", "attention CV", "us", *(f"waste on {n}" for n in n_ranks)):
-        table.add_column(name, justify="right")
+    wastes = (f"{kind}\n{n}" for kind in ("dealt", "step", "micro") for n in n_ranks)
+    for name in ("fill", "CV", "x floor", "att.\nCV", "us", *wastes):
+        table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
-        figures = (row.cv, row.floor, row.multiple, row.attention_cv)
         table.add_row(
             row.mixture,
             str(row.seed),
             row.packer,
-            f"{row.fill:.5f}",
-            *(f"{each:.4f}" for each in figures),
-            f"{row.us:.2f}",
-            *("-" if each is None else f"{each:.4f}" for each in row.waste),
+            f"{row.fill:.4f}",
+            f"{row.cv:.3f}",
+            f"{row.multiple:.2f}",
+            f"{row.attention_cv:.2f}",
+            f"{row.us:.1f}",
+            *("-" if each is None else f"{each:.4f}" for each in (*row.dealt, *row.waste, *row.micro_waste)),
         )
     return table
 

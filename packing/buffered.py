@@ -50,9 +50,10 @@ class Buffered:
     `Packing.arrivals` names them; what belongs to them (tokens, pixels) stays with the caller until then. What a policy
     leaves over is listed once, by the push that brought it.
 
-    Packs do not depend on how the stream is cut into pushes. A pack with a piece older than 3 x ``buffer_size``
-    arrivals always leaves, so that none waits longer than 4 x ``buffer_size``. Every piece is packed about twice:
-    O(time of the packer), memory O(buffer_size + push). The packer's `Packer.urgency` chooses; ties: the lower pack.
+    The first push that has samples fixes the columns. Packs do not depend on how the stream is cut into pushes. A pack
+    with a piece older than 3 x ``buffer_size`` arrivals always leaves, so that none waits longer than 4 x
+    ``buffer_size``. Every piece is packed about twice: O(time of the packer), memory O(buffer_size + push). The
+    packer's `Packer.urgency` chooses; ties: the lower pack.
     `state_dict` between two calls is exact: a stream that resumes from it continues as if never stopped.
     """
 
@@ -93,7 +94,7 @@ class Buffered:
             taken += more
             if len(self) == self.buffer_size:
                 emitted.append(self._emit(everything=False))
-        if not self._waiting:
+        if len(samples) and not self._waiting:  # all left over: the columns of the stream are known all the same
             self._waiting = incoming
         return self._packing(emitted, samples, left_over, arrived)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .arrays import Int32
+import numpy as np
+
+from .arrays import Int32, Int64
 from .base import Packer
 from .bounds import fewest_packs
 from .errors import InvalidParameter
@@ -54,8 +56,7 @@ class Portfolio(Packer):
         bound = fewest_packs(pieces.sizes, pieces.caps)
         best, fewest = None, 0
         for packer in self.packers:
-            own = [self.targets.index(name) for name in packer.targets]
-            pack_of = packer.group(replace(pieces, soft=pieces.soft[:, own]))
+            pack_of = packer.group(self._seen_by(packer, pieces))
             n_packs = int(pack_of.max(initial=-1)) + 1
             if best is None or n_packs < fewest:
                 best, fewest = pack_of, n_packs
@@ -63,3 +64,18 @@ class Portfolio(Packer):
                 break
         assert best is not None  # there is at least one packer
         return best
+
+    def slots(self, pieces: Pieces, pack_of: Int32, n_packs: int) -> Int64:
+        """Return what the packer pays whose answer this is; it is asked again where one of them pays in its own way."""
+        if all(type(packer).slots is Packer.slots for packer in self.packers):
+            return super().slots(pieces, pack_of, n_packs)
+        for packer in self.packers:
+            own = self._seen_by(packer, pieces)
+            if np.array_equal(packer.group(own), pack_of):
+                return packer.slots(own, pack_of, n_packs)
+        raise AssertionError("no packer gives this answer again")
+
+    def _seen_by(self, packer: Packer, pieces: Pieces) -> Pieces:
+        """Return ``pieces`` with the targets of one packer only."""
+        own = [self.targets.index(name) for name in packer.targets]
+        return replace(pieces, soft=pieces.soft[:, own])

@@ -24,10 +24,10 @@ def seeded(seed: int, call: int) -> Random:
 
 @kernel
 def below(random: Random, n: int) -> int:
-    """Return a number in [0, n), and move the state on (Steele, Lea & Flood 2014). The bias is below n / 2**64."""
+    """Return a number in [0, n), and move the state on (Steele, Lea & Flood 2014). The bias is below n / 2**32."""
     random[0] += np.uint64(0x9E3779B97F4A7C15)
     z = random[0]
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z ^= z >> np.uint64(31)
-    return np.int64(z % np.uint64(n))  # type: ignore[return-value]
+    return np.int64(((z >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))  # type: ignore[return-value]

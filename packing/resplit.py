@@ -7,12 +7,14 @@ from numpy.typing import NDArray
 
 from .arrays import Int32, Int64
 from .jit import kernel
+from .kernels import members_of, offsets_of, sums_by_group
 from .random import Random, below, seeded
-from .splits import SUM_BITS, add_cost, any_as_close, cheapest, closest, double, excess_bits
+from .splits import Float32, double, find_split, least_cost
 
 __all__ = ["even_out"]
 
 POOL = 11  # samples (or rests of packs) that change places freely: 2**POOL splits are tried for each pair
+LOW = 7  # bits of the longer table of splits
 GROUP = 1024  # packs that meet each other only, for a spell of rounds: as many as a cache holds
 SPELL = 8
 
@@ -34,23 +36,24 @@ def even_out(
 
     A round orders the packs by what they hold above their aim, and lets each pack of the lower half meet one of the
     upper half, all at the same random distance. The samples of both are split anew in every way there is (of long
-    lists, a random choice of samples moves); of the splits within the capacity the one closest to the aims is kept, of
-    equally close ones a random one. So the number of packs, and with it the fill, stays. With several amounts the order
-    follows each in turn, distances add up as weighted squares, and equal costs change nothing. Pairs of one amount that
-    are within 0.5 % of its mean are passed by and do not count: ``rounds`` is the work of so many full rounds.
+    lists, those that have stayed longest move); of the splits within the capacity the one closest to the aims is kept,
+    of equally close ones a random one. So the number of packs, and with it the fill, stays. With several amounts the
+    order follows each in turn, and distances add up as weighted squares. Pairs of one amount that are within 0.5 % of
+    its mean are passed by and do not count: ``rounds`` is the work of so many full rounds.
     For eight rounds packs stay among about a thousand others from the whole range. If these rounds cut the squared
     deviations by no more than 0.2 %, they were the last.
 
-    O(n / samples per pair x 2**POOL) a round, 0.3 ns per split.
+    O(n / samples per pair x 2**POOL) a round.
     """
     n_packs = int(pack_of.max(initial=-1)) + 1
     if n_packs < 2:
         return pack_of
     mean = np.array([max(int(each.sum()) // n_packs, 1) for each in amounts.T], dtype=np.int64)
-    return _even_out(  # copies of tokens and amounts: one kind of array, so that kernels are compiled once
+    result = pack_of.copy()
+    _even_out(  # copies of tokens and amounts: one kind of array, so that kernels are compiled once
         np.array(tokens),
         np.array(amounts, order="C"),
-        pack_of,
+        result,
         aims,
         capacity,
         mean,
@@ -58,6 +61,7 @@ def even_out(
         rounds,
         seeded(*seed),
     )
+    return result
 
 
 @kernel
@@ -71,15 +75,11 @@ def _even_out(
     weights: NDArray[np.float64],
     rounds: int,
     random: Random,
-) -> Int32:
-    """The rounds of `even_out`; ``mean``: (m,) amounts of a pack."""
-    n_packs, n_columns = len(aims), amounts.shape[1]
-    first, nodes = _linked(tokens, amounts, pack_of, n_packs)
-    used, held = _sums(tokens, amounts, pack_of, n_packs)
-    members, item_of = np.empty(len(tokens), dtype=np.int32), np.empty(len(tokens), dtype=np.int8)
-    items = np.empty((POOL + 1, 1 + n_columns), dtype=np.int64)
-    room, lead = np.empty(1 << POOL, dtype=np.int32), np.empty((n_columns, 1 << POOL), dtype=np.int32)
-    cost = np.empty(1 << POOL, dtype=np.float32)
+) -> None:
+    """The rounds of `even_out`, in place; ``mean``: (m,) amounts of a pack."""
+    n_packs = len(aims)
+    held = sums_by_group(amounts, pack_of, n_packs)
+    units = (np.sqrt(weights / weights[0]) * (mean[0] / mean)).astype(np.float32)  # the first is 1: it stays exact
     n_groups = max(n_packs // GROUP, 1)
     tries = rounds * (n_packs // 2)
     before = 2 * _squares(held, aims, mean, weights)
@@ -88,141 +88,161 @@ def _even_out(
         if before - squares <= 0.002 * squares:
             break
         before = squares
+        offsets = offsets_of(pack_of, n_packs)
+        members = members_of(pack_of, offsets)
         heaviest = _heaviest_first(held[:, 0] - aims)
         for group in range(n_groups):
             packs = heaviest[group::n_groups].copy()
-            half = len(packs) // 2
-            for number in range(SPELL):
-                column = number % n_columns
-                values = held[packs, column] - aims[packs] if column == 0 else held[packs, column]
-                packs = packs[_heaviest_first(values)]
-                distance = below(random, half) if half else 0
-                for q in range(half):
-                    light, heavy = packs[len(packs) - 1 - q], packs[(q + distance) % half]
-                    wanted = aims[light] - aims[heavy]
-                    apart = held[light, 0] - held[heavy, 0] - wanted
-                    if n_columns > 1 or abs(apart) > max(mean[0] // 200, 1):
-                        tries -= 1
-                        _split(
-                            first, nodes, used, held, light, heavy, wanted, capacity, mean, weights, random,
-                            members, item_of, items, room, lead, cost,
-                        )  # fmt: skip
-    return _unlinked(first, nodes)
+            tries -= _spell(
+                tokens, amounts, pack_of, aims, packs, offsets, members, held, capacity, mean[0], units, random
+            )
 
 
 @kernel
-def _split(
-    first: Int32,
-    nodes: Int64,
-    used: Int64,
-    held: Int64,
-    light: int,
-    heavy: int,
-    wanted: int,
+def _spell(
+    tokens: Int64,
+    amounts: Int64,
+    pack_of: Int32,
+    aims: Int64,
+    packs: Int64,
+    offsets: Int64,
+    members: Int64,
+    held_by_all: Int64,
     capacity: int,
-    mean: Int64,
-    weights: NDArray[np.float64],
+    mean: int,
+    units: Float32,
     random: Random,
-    members: Int32,
-    item_of: NDArray[np.int8],
-    items: Int64,
-    room: Int32,
-    lead: Int32,
-    cost: NDArray[np.float32],
-) -> None:
-    """Split the samples of two packs anew, if that brings the difference of the first amount closer to ``wanted``.
+) -> int:
+    """Let ``packs`` meet each other for SPELL rounds; return how many pairs were split.
 
-    The last six arrays are scratch; a row of ``items`` is tokens and amounts.
+    All that is read stands together here. The samples of a pack are a queue, linked from the node of the pack's own
+    number: those in front move, and join at the end.
     """
-    n_columns = held.shape[1]
-    # the samples of both packs, as at most POOL + 1 items: item 0 stays in the first half, the others are free
-    n_light, n_both = 0, 0
-    for pack in (light, heavy):
-        i = first[pack]
-        while i >= 0:
-            members[n_both] = i
-            n_both += 1
-            i = nodes[i, 0]
-        if pack == light:
-            n_light = n_both
-    n_items = min(n_both, POOL + 1)
-    if n_both <= POOL + 1:
-        for k in range(n_both):
-            item_of[k] = k
-    else:  # the rests of both packs are items 0 and 1
-        item_of[:n_light] = 0
-        item_of[n_light:n_both] = 1
-        item = 2
-        while item < n_items:
-            k = below(random, n_both)
-            if item_of[k] < 2:
-                item_of[k] = item
-                item += 1
-    items[:n_items] = 0
-    for k in range(n_both):
-        for c in range(1 + n_columns):
-            items[item_of[k], c] += nodes[members[k], 1 + c]
-    # of every split without the last item: tokens of the first half above the least it must hold, and its lead, which
-    # is twice its amount minus that of both
-    total = used[light] + used[heavy]
-    spare = 2 * capacity - total
-    room[0] = items[0, 0] - (total - capacity)
-    size = 1
-    for item in range(1, n_items - 1):
-        double(room, size, items[item, 0])
-        size *= 2
-    for c in range(n_columns):
-        both = held[light, c] + held[heavy, c]
-        shift = excess_bits(both)
-        lead[c, 0] = ((2 * items[0, 1 + c]) >> shift) - (both >> shift)
-        size = 1
-        for item in range(1, n_items - 1):
-            double(lead[c], size, (2 * items[item, 1 + c]) >> shift)
-            size *= 2
-    shift = excess_bits(held[light, 0] + held[heavy, 0])
-    aside = min(abs(wanted) >> shift, 1 << (SUM_BITS + 1))
-    apart = held[light, 0] - held[heavy, 0] - wanted
-    last_tokens, last_lead = items[n_items - 1, 0], (2 * items[n_items - 1, 1]) >> shift
-    if n_columns == 1:
-        best = closest(room, lead[0], size, last_tokens, last_lead, spare, aside)
-        if best > abs(apart) >> shift:
-            return
-        start = below(random, size)
-        split = any_as_close(room, lead[0], size, last_tokens, last_lead, spare, aside, best, start)
-    else:
-        double(room, size, last_tokens)
-        cost[: 2 * size] = 0
-        present = np.float32(0)
-        for c in range(n_columns):
-            shift = excess_bits(held[light, c] + held[heavy, c])
-            double(lead[c], size, (2 * items[n_items - 1, 1 + c]) >> shift)
-            unit = np.float32(np.sqrt(weights[c]) * (1 << shift) / mean[c])
-            add_cost(cost, lead[c], 2 * size, aside if c == 0 else 0, unit)
-            now = np.float32(abs(apart if c == 0 else held[light, c] - held[heavy, c]) >> shift) * unit
-            present = np.float32(present + now * now)
-        split = cheapest(room, cost, 2 * size, spare)
-        if split < 0 or cost[split] >= present * np.float32(0.999):
-            return
-    split = 2 * split  # item 0 is in the first half with a clear bit, the others with a set one
-    in_first = 0
-    for item in range(n_items):
-        if item == 0 or (split >> item) & 1 == 1:
-            in_first += items[item, 1]
-    # the half with more goes where more is wanted
-    first_is_light = (2 * in_first >= held[light, 0] + held[heavy, 0]) == (wanted >= 0)
-    for pack in (light, heavy):
-        first[pack] = -1
-        used[pack] = 0
-        held[pack] = 0
-    for k in range(n_both):
-        is_first = item_of[k] == 0 or (split >> item_of[k]) & 1 == 1
-        pack = light if is_first == first_is_light else heavy
-        i = members[k]
-        nodes[i, 0] = first[pack]
-        first[pack] = i
-        used[pack] += nodes[i, 1]
-        for c in range(n_columns):
-            held[pack, c] += nodes[i, 2 + c]
+    n_packs, n_columns = len(packs), held_by_all.shape[1]
+    count = offsets[packs + 1] - offsets[packs]
+    n_nodes = n_packs + count.sum()
+    sample, following, last = np.empty(n_nodes, np.int64), np.empty(n_nodes, np.int32), np.arange(n_packs)
+    length, amount = np.empty(n_nodes, np.int64), np.empty((n_nodes, n_columns), np.int64)
+    held, used, aim = held_by_all[packs], np.zeros(n_packs, np.int64), aims[packs]
+    node = n_packs
+    for pack in range(n_packs):
+        for k in range(offsets[packs[pack]], offsets[packs[pack] + 1]):
+            i = members[k]
+            sample[node], length[node] = i, tokens[i]
+            for c in range(n_columns):
+                amount[node, c] = amounts[i, c]
+            used[pack] += tokens[i]
+            following[last[pack]] = node
+            last[pack] = node
+            node += 1
+    moved, items = np.empty(POOL + 1, np.int32), np.empty((POOL + 1, 1 + n_columns), np.int64)
+    room_a, room_b = np.empty((1, 1 << LOW), np.int32), np.empty((1, 1 << LOW), np.int32)
+    lead_a, lead_b = np.empty((n_columns, 1 << LOW), np.float32), np.empty((n_columns, 1 << LOW), np.float32)
+    cost, best = np.empty(1 << LOW, np.float32), np.empty(1 << LOW, np.int32)
+    cost_bits = cost.view(np.int32)
+    half, tries = n_packs // 2, 0
+    order = _shuffled(n_packs, random)  # equal packs keep the order of the round before, which must not be their own
+    for number in range(SPELL):
+        column = number % n_columns
+        values = held[order, column]
+        if column == 0:
+            values -= aim[order]
+        order = order[_heaviest_first(values)]
+        distance = below(random, half) if half else 0
+        for q in range(half):
+            light, heavy = order[n_packs - 1 - q], order[(q + distance) % half]
+            wanted = aim[light] - aim[heavy]
+            if n_columns == 1 and abs(held[light, 0] - held[heavy, 0] - wanted) <= max(mean // 200, 1):
+                continue
+            tries += 1
+            # samples of both as at most POOL + 1 items; of long lists the rests of both packs are items 0 and 1
+            n_light, n_heavy = count[light], count[heavy]
+            rests = 2 if n_light + n_heavy > POOL + 1 else 0
+            n_moved = POOL - 1 if rests else n_light + n_heavy
+            from_light = n_light
+            if rests:
+                from_light = min(max(n_moved * n_light // (n_light + n_heavy), n_moved - n_heavy), n_light)
+                items[0, 0], items[1, 0] = used[light], used[heavy]
+                for c in range(n_columns):
+                    items[0, 1 + c], items[1, 1 + c] = held[light, c], held[heavy, c]
+            rest_light, rest_heavy = following[light], following[heavy]
+            for k in range(n_moved):
+                if k < from_light:
+                    node, rest_light = rest_light, following[rest_light]
+                else:
+                    node, rest_heavy = rest_heavy, following[rest_heavy]
+                moved[k] = node
+                items[rests + k, 0] = length[node]
+                for c in range(n_columns):
+                    items[rests + k, 1 + c] = amount[node, c]
+                if rests:
+                    rest = 0 if k < from_light else 1
+                    items[rest, 0] -= length[node]
+                    for c in range(n_columns):
+                        items[rest, 1 + c] -= amount[node, c]
+            # the tables of splits
+            n_items = rests + n_moved
+            n_low = min(LOW, n_items - 1)
+            size_a, size_b = 1 << (n_items - 1 - n_low), 1 << n_low
+            total = used[light] + used[heavy]
+            spare = 2 * capacity - total
+            room_a[0, 0], room_b[0, 0] = items[0, 0] - (total - capacity), 0
+            for k in range(n_items - 1):
+                if k < n_low:
+                    double(room_b, 0, 1 << k, np.int32(items[1 + k, 0]))
+                else:
+                    double(room_a, 0, 1 << (k - n_low), np.int32(items[1 + k, 0]))
+            present = np.float32(0)
+            for c in range(n_columns):
+                both, apart = held[light, c] + held[heavy, c], held[light, c] - held[heavy, c]
+                if c == 0:
+                    both, apart = both + wanted, apart - wanted
+                now = np.float32(apart) * units[c]
+                present = np.float32(present + now * now)
+                lead_a[c, 0], lead_b[c, 0] = np.float32(2 * items[0, 1 + c] - both) * units[c], 0
+                for k in range(n_items - 1):
+                    lead = np.float32(2 * items[1 + k, 1 + c]) * units[c]
+                    if k < n_low:
+                        double(lead_b, c, 1 << k, lead)
+                    else:
+                        double(lead_a, c, 1 << (k - n_low), lead)
+            least = least_cost(room_a, lead_a, size_a, room_b, lead_b, size_b, spare, cost, cost_bits, best)
+            cost[0] = present
+            if least > cost_bits[0]:
+                continue
+            a, b = find_split(
+                room_a, lead_a, size_a, room_b, lead_b, size_b, spare, cost, cost_bits, best, least, random
+            )
+            split = 1 | (b << 1) | (a << (1 + n_low))  # bit k: item k is in the first half, which becomes light
+            # the packs anew: rests stay at the front, or both are light's
+            following[light], following[heavy] = rest_light, rest_heavy
+            last[light] = last[light] if n_light > from_light else light
+            last[heavy] = last[heavy] if n_heavy > n_moved - from_light else heavy
+            count[light], count[heavy] = n_light - from_light, n_heavy - (n_moved - from_light)
+            if rests and split & 2 and count[heavy]:
+                following[last[light]], last[light], last[heavy] = rest_heavy, last[heavy], heavy
+                count[light], count[heavy] = count[light] + count[heavy], 0
+            for k in range(n_moved):
+                pack = light if (split >> (rests + k)) & 1 else heavy
+                following[last[pack]] = moved[k]
+                last[pack] = moved[k]
+                count[pack] += 1
+            in_light = 0
+            for k in range(n_items):
+                in_light += items[k, 0] * ((split >> k) & 1)
+            used[light], used[heavy] = in_light, total - in_light
+            for c in range(n_columns):
+                both, in_light = held[light, c] + held[heavy, c], 0
+                for k in range(n_items):
+                    in_light += items[k, 1 + c] * ((split >> k) & 1)
+                held[light, c], held[heavy, c] = in_light, both - in_light
+    for pack in range(n_packs):
+        held_by_all[packs[pack]] = held[pack]
+        node = following[pack]
+        for _ in range(count[pack]):
+            pack_of[sample[node]] = packs[pack]
+            node = following[node]
+    return tries
 
 
 @kernel
@@ -239,40 +259,13 @@ def _squares(held: Int64, aims: Int64, mean: Int64, weights: NDArray[np.float64]
 
 
 @kernel
-def _linked(tokens: Int64, amounts: Int64, pack_of: Int32, n_packs: int) -> tuple[Int32, Int64]:
-    """Return the first sample of each pack, and of each sample the next one (-1 at the end), tokens and amounts.
-
-    What is read together stands together: the lists soon run through all of memory.
-    """
-    first, nodes = np.full(n_packs, -1, dtype=np.int32), np.empty((len(tokens), 2 + amounts.shape[1]), dtype=np.int64)
-    for i in range(len(pack_of) - 1, -1, -1):
-        nodes[i, 0] = first[pack_of[i]]
-        nodes[i, 1] = tokens[i]
-        nodes[i, 2:] = amounts[i]
-        first[pack_of[i]] = i
-    return first, nodes
-
-
-@kernel
-def _unlinked(first: Int32, nodes: Int64) -> Int32:
-    """Return the pack of each sample."""
-    pack_of = np.empty(len(nodes), dtype=np.int32)
-    for pack in range(len(first)):
-        i = first[pack]
-        while i >= 0:
-            pack_of[i] = pack
-            i = nodes[i, 0]
-    return pack_of
-
-
-@kernel
-def _sums(tokens: Int64, amounts: Int64, pack_of: Int32, n_packs: int) -> tuple[Int64, Int64]:
-    """Return the tokens, (n_packs,), and the amounts, (n_packs, m), of each pack."""
-    used, held = np.zeros(n_packs, dtype=np.int64), np.zeros((n_packs, amounts.shape[1]), dtype=np.int64)
-    for i in range(len(tokens)):
-        used[pack_of[i]] += tokens[i]
-        held[pack_of[i]] += amounts[i]
-    return used, held
+def _shuffled(n: int, random: Random) -> Int64:
+    """Return 0 to n - 1 in random order."""
+    order = np.arange(n)
+    for k in range(n - 1, 0, -1):
+        other = below(random, k + 1)
+        order[k], order[other] = order[other], order[k]
+    return order
 
 
 @kernel

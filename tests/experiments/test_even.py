@@ -19,10 +19,13 @@ PACKERS = (("best fit", BestFitDecreasing()), ("even", EvenPacking(("image_token
 def test_rows_are_repeatable_and_above_the_floor() -> None:
     config = Even(packers=PACKERS, mixtures=(("M4", (0, 0.5, 0.5)),), n_samples=2_000, n_ranks=(8,))
     rows = [*even_rows(config)]
-    assert [row.packer for row in rows] == ["best fit", "even", "even, stream"]
+    assert [row.packer for row in rows] == ["best fit", "even", "even, stream", "hard budget"]
     assert len(rows) == config.n_rows
     for row, again in zip(rows, even_rows(config), strict=True):
-        assert (row.fill, row.cv, row.waste) == (again.fill, again.cv, again.waste)
+        assert (row.fill, row.cv, row.dealt, row.waste) == (again.fill, again.cv, again.dealt, again.waste)
+        assert row.dealt[0] is not None
+        assert row.waste[0] is not None
+        assert 0 <= row.waste[0] <= row.dealt[0]
         assert 0.9 < row.fill <= 1
         assert row.cv >= row.floor
     assert rows[1].cv < 0.3 * rows[0].cv
@@ -30,7 +33,7 @@ def test_rows_are_repeatable_and_above_the_floor() -> None:
 
 def test_too_few_packs_for_a_step_have_no_waste() -> None:
     config = Even(packers=PACKERS[:1], mixtures=(("M3", (0, 0.2, 0.8)),), n_samples=20)
-    assert all(row.waste == (None, None) for row in even_rows(config))
+    assert all(row.dealt == row.waste == row.micro_waste == (None, None) for row in even_rows(config))
 
 
 def test_samples_come_from_three_files(tmp_path: Path) -> None:

@@ -143,6 +143,19 @@ def test_nothing_is_taken_by_a_push_that_is_refused() -> None:
     assert packs(buffered.flush()) == [[(0, 5)]]
 
 
+def test_the_first_push_with_samples_fixes_the_columns() -> None:
+    buffered = Buffered(NextFit(), 10, 4)
+    assert packs(buffered.push([])) == []
+    assert packs(buffered.push(Samples([5, 0], {"images": [1, 0]}))) == []
+    with pytest.raises(InvalidSamples, match="same columns, images; got none"):
+        buffered.push([5])
+    assert buffered.flush().sums()["images"].tolist() == [1]
+    lost = Buffered(NextFit(), 10, 4)
+    assert left_over(lost.push(Samples([0], {"images": [0]}))) == [(0, 0, Reason.EMPTY)]
+    with pytest.raises(InvalidSamples, match="same columns, images; got none"):
+        lost.push([5])
+
+
 def test_a_state_fits_its_own_stream_only() -> None:
     state = Buffered(NextFit(), 10, 4).state_dict()
     with pytest.raises(InvalidParameter, match=r"a stream with packer NextFit\(\); this one has BestFitDecreasing\(\)"):

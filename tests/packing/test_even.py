@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from packing import (
     BestFitDecreasing,
+    Buffered,
     CannotServe,
     EvenPacking,
     InvalidParameter,
@@ -23,6 +24,7 @@ from packing import (
 )
 from packing.even_construction import RECIPES, construct
 from packing.even_profiles import ladder, partners
+from packing.replay import Condition, answers_under
 from packing.resplit import even_out
 
 IMAGES = EvenPacking(("image_tokens",))
@@ -161,6 +163,23 @@ def test_calls_and_seeds_draw_anew() -> None:
     first, again, other = (IMAGES.pack(samples, 8192, call).sample.tolist() for call in (0, 0, 1))
     assert first == again != other
     assert EvenPacking(("image_tokens",), seed=1).pack(samples, 8192).sample.tolist() != first
+
+
+def digests(packer: EvenPacking) -> str:
+    stream = Buffered(packer, 8192, 300)
+    parts = [packer.pack(workload(1_000), 8192), stream.push(workload(1_000)), stream.flush()]
+    return " ".join(part.digest() for part in parts)
+
+
+def test_threads_and_cpu_features_change_nothing() -> None:
+    """At once and in a stream, one target and two; compiled for this CPU and for any."""
+    packers = [IMAGES, EvenPacking(("image_tokens", "tokens_squared"), profile="partners")]
+    conditions = [
+        Condition("any CPU, one thread", (("NUMBA_CPU_NAME", "generic"), ("NUMBA_NUM_THREADS", "1"))),
+        Condition("two threads", (("NUMBA_NUM_THREADS", "2"), ("OMP_NUM_THREADS", "2"))),
+    ]
+    here = [digests(packer) for packer in packers]
+    assert answers_under(conditions, digests, packers) == [here] * len(conditions)
 
 
 def test_partners_lack_what_an_outlier_has_too_much() -> None:

@@ -17,6 +17,7 @@ from packing import (
     Limits,
     NextFit,
     Packer,
+    Padded,
     Portfolio,
     Samples,
     VectorBestFitDecreasing,
@@ -140,6 +141,7 @@ def test_a_portfolio_keeps_the_fewest_packs_and_the_first_of_equals() -> None:
     fewest = FirstFitDecreasing().pack(sizes, 10)
     assert len(NextFit().pack(sizes, 10)) > len(fewest)
     assert portfolio.pack(sizes, 10).pack_of_sample.tolist() == fewest.pack_of_sample.tolist()
+    assert Portfolio((Padded(),)).pack([3, 4, 2, 9, 1], 10).slots.tolist() == [8, 2, 9, 1]
     even = Portfolio((EvenPacking(("images",)), EvenPacking()))
     assert even.targets == ("images", "tokens_squared")
     assert len(even.pack(Samples([5, 5], {"images": [1, 0]}), 10)) == 1
