@@ -27,7 +27,7 @@ class Peel(Balancer):
     heaviest packs left is joined by the largest companions that keep its cell below that cost. What remains is a
     problem with the barrier STEP, a rank per cell, planned by ``inner``.
 
-    Guarantee: none; on lognormal loads within 0.5 % of the bound at 128 ranks x 8 micro-steps x 4 packs, where evening
+    Guarantee: none; on lognormal loads within 0.03 % of the bound at 128 ranks x 8 micro-steps x 4 packs, where evening
     out all cells (`LPT`) is 25-30 % off. O(n log n) time besides ``inner``. Serves MICRO_STEP with the same number of
     packs in every cell. Ties: lower pack first.
     """
