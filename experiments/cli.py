@@ -136,7 +136,7 @@ for command in (bench, gaps, optima, peers, even, reproduce, exchange, chaos):
 @app.command()
 def algorithms() -> None:
     """List the packers and balancers by name."""
-    from .report import algorithms_table
+    from .measurements import algorithms_table
 
     console = output()
     console.print(algorithms_table(PACKERS))

@@ -31,7 +31,7 @@ def bench(
     if json_file:
         ensure_writable(json_file)
     from . import bench as benches
-    from .report import timings_table
+    from .measurements import timings_table
 
     config = benches.QUICK if quick else benches.Bench()
     with progress_bar() as progress:
@@ -59,7 +59,7 @@ def gaps(
     if json_file:
         ensure_writable(json_file)
     from .gaps import Gaps, measure_gaps
-    from .report import gaps_table
+    from .measurements import gaps_table
 
     config = Gaps(balancers=tuple(map(BALANCERS.parse, balancer))) if balancer else Gaps()
     with progress_bar() as progress:
@@ -94,8 +94,8 @@ def optima(
     What a file holds decides who solves it: balancers or packers. The bound of bin packing is that of column
     generation.
     """
+    from .measurements import bins_table, optima_table
     from .optima import BinInstance, Instance, bin_bounds, read_instances, solve, solve_bins
-    from .report import bins_table, optima_table
 
     balancers = [BALANCERS.parse(text) for text in balancer or ("LPT", "KarmarkarKarp", "Multifit", "Auto")]
     packers = [
@@ -133,9 +133,9 @@ def peers(
     """
     if json_file:
         ensure_writable(json_file)
+    from .measurements import packing_peers_table, peers_table
     from .packing_peers import PACKING_PEERS, face_packing_peer
     from .peers import PEERS, face_peer
-    from .report import packing_peers_table, peers_table
 
     with progress_bar() as progress:
         rows = [row for peer in progress.track(PEERS, description="facing peers") for row in face_peer(peer)]

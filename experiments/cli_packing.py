@@ -37,7 +37,7 @@ def even(
     if json_file:
         ensure_writable(json_file)
     from .even import Even, even_rows
-    from .report import even_table
+    from .measurements import even_table
 
     config = Even(files=tuple(files or ()), n_samples=samples, seeds=tuple(seed or (0,)))
     with progress_bar() as progress:
@@ -75,7 +75,7 @@ def reproduce(
     """
     for path in filter(None, (json_file, plot)):
         ensure_writable(path)
-    from .report import reproduced_table
+    from .measurements import reproduced_table
     from .reproduce import Reproduce
     from .reproduce import reproduce as rows_of
 

@@ -35,7 +35,7 @@ def exchange(
     if json_file:
         ensure_writable(json_file)
     from .exchange import Exchange, exchange_here, spawn_exchange
-    from .report import exchange_table
+    from .measurements import exchange_table
 
     started = int(os.environ.get("WORLD_SIZE", "0"))  # by torchrun
     config = Exchange(
@@ -80,7 +80,7 @@ def chaos(
     With and without forked DataLoader workers. Exit code 1 if any trial hung, took too long or delivered wrong data.
     """
     from .chaos import Chaos, run_trials, summary
-    from .report import chaos_table
+    from .measurements import chaos_table
 
     with progress_bar() as progress:
         trials = run_trials(Chaos(times=times, ranks=ranks, timeout_s=timeout, seed=seed))

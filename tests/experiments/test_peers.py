@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from balancers import LPT
 from experiments import Faced, Missed, Peer, face_peer, packing_peers, peers
 from experiments.cli import app
+from experiments.measurements import peers_table
 from experiments.peers import PEERS, Parts
-from experiments.report import peers_table
 
 SIZES = ((2, 3), (4, 3))
 
