@@ -84,7 +84,7 @@ trees = st.recursive(
 def content(tree: object) -> object:
     """Return what two trees must have in common to be the same: kinds, shapes, flags, and bytes in logical order."""
     if isinstance(tree, torch.Tensor):
-        flat = tree.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
+        flat = tree.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format).reshape(-1)
         data = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
         return "tensor", str(tree.dtype), tuple(tree.shape), tree.requires_grad, data
     if isinstance(tree, np.ndarray | np.generic):
