@@ -96,9 +96,7 @@ class Pass(Iterator[MicroBatch]):
     ) -> None:
         self._settings, self._source, self._runner, self._circle = settings, source, runner, circle
         self._progress, self._depth, self._freight, self._on_step = progress, depth, freight, on_step
-        self._ahead = int(
-            freight is not None and depth > 1
-        )  # steps that are on their way to the device beside training
+        self._ahead = int(freight is not None and depth > 1)  # steps on their way to the device beside training
         self._begun: deque[tuple[Answer, Flight | None]] = deque()  # taken, launched, not yet landed
         self._skip = progress.micro_step  # of the first step: they were delivered before the state was taken
         self._ordered = progress.step  # the step that is being pulled

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -11,16 +11,18 @@ from .files import ensure_writable, write_atomically
 
 __all__ = ["even", "reproduce"]
 
+Families: TypeAlias = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        help="Three tables to draw from: images in chat, tiled images with questions, text. Without them, samples "
+        "are drawn from the figures of real sources.",
+        show_default=False,
+    ),
+]
+
 
 def even(
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            help="Three tables to draw from: images in chat, tiled images with questions, text. Without them, samples "
-            "are drawn from the figures of real sources.",
-            show_default=False,
-        ),
-    ] = None,
+    files: Families = None,
     *,
     samples: Annotated[int, typer.Option(help="How many samples of each mixture.", min=1)] = 100_000,
     seed: Annotated[list[int] | None, typer.Option(help="May be repeated. Default: 0.", show_default=False)] = None,
@@ -48,14 +50,7 @@ def even(
 
 
 def reproduce(
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            help="Three tables to draw from: images in chat, tiled images with questions, text. Without them, samples "
-            "are drawn from the figures of real sources.",
-            show_default=False,
-        ),
-    ] = None,
+    files: Families = None,
     *,
     samples: Annotated[int, typer.Option(help="How many samples of each mixture.", min=1)] = 100_000,
     seed: Annotated[int, typer.Option(help="Of the samples drawn and of the order of packs.", min=0)] = 0,

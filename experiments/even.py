@@ -95,27 +95,24 @@ def even_rows(config: Even = Even()) -> Iterator[EvenRow]:
             for label, packer in config.packers:
                 packer.pack(few, config.capacity)  # compiles
                 start = process_time_ns()
-                packing = packer.pack(samples, config.capacity)
-                us = (process_time_ns() - start) / 1000 / len(samples)
-                yield _row(config, name, seed, label, samples, [packing], us)
+                parts = [packer.pack(samples, config.capacity)]
+                yield _row(config, name, seed, label, samples, parts, process_time_ns() - start)
             label, packer = config.streamed
             Buffered(packer, config.capacity, config.buffer_size).push(few)
             stream = Buffered(packer, config.capacity, config.buffer_size)
             start = process_time_ns()
             parts = [stream.push(samples), stream.flush()]
-            us = (process_time_ns() - start) / 1000 / len(samples)
-            yield _row(config, name, seed, label, samples, parts, us)
+            yield _row(config, name, seed, label, samples, parts, process_time_ns() - start)
             need = int(samples.columns[TARGET].sum()) / int(samples.tokens.sum()) * config.capacity
             budget = min(round(config.budget * need), config.capacity)
             limits = Limits(config.capacity, ((TARGET, budget),), oversize=Oversize.ISOLATE)
             start = process_time_ns()
-            packing = Portfolio().pack(samples, limits)
-            us = (process_time_ns() - start) / 1000 / len(samples)
-            yield _row(config, name, seed, "hard budget", samples, [packing], us)
+            parts = [Portfolio().pack(samples, limits)]
+            yield _row(config, name, seed, "hard budget", samples, parts, process_time_ns() - start)
 
 
 def _row(
-    config: Even, mixture: str, seed: int, packer: str, samples: Samples, parts: Sequence[Packing], us: float
+    config: Even, mixture: str, seed: int, packer: str, samples: Samples, parts: Sequence[Packing], ns: int
 ) -> EvenRow:
     sums = [part.sums() for part in parts]
     held, squares, tokens = (
@@ -134,7 +131,7 @@ def _row(
         )
     )
     fill = int(tokens.sum()) / (len(held) * config.capacity)
-    multiple, attention_cv = cv / floor if floor else 1.0, _variation(squares)
+    multiple, attention_cv, us = cv / floor if floor else 1.0, _variation(squares), ns / 1000 / len(samples)
     return EvenRow(mixture, seed, packer, fill, cv, floor, multiple, attention_cv, us, dealt, waste, micro_waste)
 
 

@@ -44,11 +44,7 @@ T = TypeVar("T")
 
 def timings_table(timings: Iterable[Timing]) -> Table:
     """Return a row per timing, with a line between cases and algorithms."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("case", "algorithm"):
-        table.add_column(name)
-    for name in ("n", "time", "growth", "sorts", "quality"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = _table(("case", "algorithm"), ("n", "time", "growth", "sorts", "quality"))
     rows = list(timings)
     for row, after in pairwise([*rows, None]):
         assert row is not None, "only the last one is None, and it is no row"
@@ -109,11 +105,7 @@ def reproduced_table(rows: Iterable[ReproducedRow]) -> Table:
 
 def optima_table(results: Iterable[Solved]) -> Table:
     """Return a row per family and balancer."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("family", "balancer"):
-        table.add_column(name)
-    for name in ("n", "solved\n%", "proven\n%", "gap\n%", "mean\nms", "max\nms"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = _table(("family", "balancer"), ("n", "solved\n%", "proven\n%", "gap\n%", "mean\nms", "max\nms"))
     for row in results:
         shares = (f"{100 * share:.1f}" for share in (row.solved, row.proven))
         times = (f"{row.gap:.4%}".removesuffix("%"), f"{row.ms_mean:.1f}", f"{row.ms_max:.1f}")
@@ -123,11 +115,9 @@ def optima_table(results: Iterable[Solved]) -> Table:
 
 def gaps_table(rows: Iterable[Gap]) -> Table:
     """Return a row per case and balancer."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("case", "balancer"):
-        table.add_column(name)
-    for name in ("gap %\nmean", "gap %\nmax", "proven\n%", "totals\n%", "ms\nmean", "ms\nmax", "sorts"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = _table(
+        ("case", "balancer"), ("gap %\nmean", "gap %\nmax", "proven\n%", "totals\n%", "ms\nmean", "ms\nmax", "sorts")
+    )
     for row in rows:
         shares = (row.gap_mean, row.gap_max, row.proven, row.totals_max)
         gap_mean, gap_max, proven, totals = (100 * share for share in shares)
@@ -139,11 +129,9 @@ def gaps_table(rows: Iterable[Gap]) -> Table:
 
 def bins_table(results: Iterable[Packed]) -> Table:
     """Return a row per family and packer."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("family", "packer"):
-        table.add_column(name)
-    for name in ("n", "solved\n%", "proven\n%", "gap\n%", "bound\ngap %", "mean\nms", "max\nms"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = _table(
+        ("family", "packer"), ("n", "solved\n%", "proven\n%", "gap\n%", "bound\ngap %", "mean\nms", "max\nms")
+    )
     for row in results:
         shares = (f"{100 * share:.1f}" for share in (row.solved, row.proven))
         gaps = (f"{100 * gap:.4f}" for gap in (row.gap, row.bound_gap))
@@ -231,3 +219,13 @@ def _first_line(registry: Registry[T], name: str) -> str:
         return (getdoc(registry.get(name)) or "").partition("\n")[0]
     except MissingExtra as error:
         return str(error)
+
+
+def _table(texts: Iterable[str], figures: Iterable[str]) -> Table:
+    """Return an empty table: columns of texts, then of figures."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in texts:
+        table.add_column(name)
+    for name in figures:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table

@@ -52,13 +52,9 @@ class LazyStream:
     """Work in order, and the events that are in its way."""
 
     def __init__(self, number: int, eager: bool, lock: threading.RLock) -> None:
-        self.number, self._eager = number, eager
-        self._lock, self._work, self._issued, self.done = (
-            lock,
-            deque[tuple[Callable[[], None], LazyEvent | None]](),
-            0,
-            0,
-        )
+        self.number, self._eager, self._lock = number, eager, lock
+        self._work = deque[tuple[Callable[[], None], LazyEvent | None]]()
+        self._issued = self.done = 0
 
     def enqueue(self, work: Callable[[], None], after: LazyEvent | None = None) -> None:
         self._work.append((work, after))
