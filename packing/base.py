@@ -91,7 +91,7 @@ class Packer(Algorithm, ABC):
             pack_of[together] = grouped + np.int32(n_alone)
             slots = np.concatenate([parts.sizes[parts.alone, 0], slots])
             offsets = offsets_of(pack_of, len(slots))
-        members = members_of(pack_of, offsets)
+        members = members_of(pack_of, offsets, np.empty(len(pack_of), dtype=np.int64))
         return Packing(
             samples,
             limits,

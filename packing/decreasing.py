@@ -17,11 +17,11 @@ LARGEST_COUNTED = 2**20  # sizes up to here are sorted by counting
 
 def decreasing(rule: Callable[[Int32 | Int64, int], Int32], sizes: Int64, capacity: int) -> Int32:
     """Apply ``rule(sizes, capacity)``, which takes pieces in turn, to falling sizes; return packs by index, (n,)."""
+    pack_of = np.empty(len(sizes), dtype=np.int32)
     if capacity <= LARGEST_COUNTED:
         falling, start = falling_by_counting(sizes, capacity)
-        return in_input_order(rule(falling, capacity), sizes, start)
+        return in_input_order(rule(falling, capacity), sizes, start, pack_of)
     order = descending_order(sizes)
-    pack_of = np.empty(len(order), dtype=np.int32)
     pack_of[order] = rule(sizes[order], capacity)
     return pack_of
 
@@ -30,5 +30,6 @@ def best_fit_decreasing(sizes: Int64, capacity: int) -> Int32:
     """Return the packs of best fit over falling sizes, by index, (n,); of equally full packs the last touched."""
     if capacity > LARGEST_COUNTED:
         return decreasing(best_fit, sizes, capacity)
+    pack_of = np.empty(len(sizes), dtype=np.int32)  # made first, so that the memory of ``packs`` is free at the end
     packs, start = best_fit_in_runs(counts_by_size(sizes, capacity), capacity)
-    return in_input_order(packs, sizes, start)
+    return in_input_order(packs, sizes, start, pack_of)

@@ -43,6 +43,11 @@ class LeftOver(Immutable):
     tokens: Int64
     reason: NDArray[np.int8]
 
+    @classmethod
+    def nothing(cls) -> LeftOver:
+        """Return the list of no sample."""
+        return cls(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int8))
+
     def __len__(self) -> int:
         return len(self.sample)
 
@@ -90,9 +95,9 @@ def cut(samples: Samples, limits: Limits) -> Cut:
     on a column that the samples lack.
     """
     sizes, caps, names = _sizes(samples, limits)
+    if len(samples) and samples.tokens.min() > 0 and (sizes.max(axis=0) <= caps).all():  # the common case, cheaply
+        return Cut(None, None, None, sizes, caps, np.zeros(len(samples), bool), LeftOver.nothing())
     empty = samples.tokens == 0
-    if len(samples) and not empty.any() and (sizes.max(axis=0) <= caps).all():  # the common case, at little cost
-        return Cut(None, None, None, sizes, caps, empty, _left_over(empty, samples.tokens, samples.tokens))
     over = (sizes > caps).any(axis=1) & ~empty
     if over.any():
         if limits.oversize is Oversize.ERROR:

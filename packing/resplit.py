@@ -82,6 +82,7 @@ def _even_out(
     units = (np.sqrt(weights / weights[0]) * (mean[0] / mean)).astype(np.float32)  # the first is 1: it stays exact
     n_groups = max(n_packs // GROUP, 1)
     tries = rounds * (n_packs // 2)
+    members = np.empty(len(pack_of), dtype=np.int64)
     before = 2 * _squares(held, aims, mean, weights)
     while tries > 0:
         squares = _squares(held, aims, mean, weights)
@@ -89,7 +90,7 @@ def _even_out(
             break
         before = squares
         offsets = offsets_of(pack_of, n_packs)
-        members = members_of(pack_of, offsets)
+        members_of(pack_of, offsets, members)
         heaviest = _heaviest_first(held[:, 0] - aims)
         for group in range(n_groups):
             packs = heaviest[group::n_groups].copy()

@@ -29,7 +29,7 @@ def test_counting_sort_and_back(values: list[int]) -> None:
     falling, start = falling_by_counting(sizes, 9)
     assert falling.tolist() == sorted(values, reverse=True)
     stable = sorted(range(len(values)), key=lambda i: -values[i])
-    back = in_input_order(np.arange(len(values), dtype=np.int32), sizes, start)
+    back = in_input_order(np.arange(len(values), dtype=np.int32), sizes, start, np.empty(len(values), dtype=np.int32))
     assert [back[i] for i in stable] == list(range(len(values)))
 
 
@@ -37,7 +37,7 @@ def test_counting_sort_and_back(values: list[int]) -> None:
 def test_members_of_a_group_come_together_in_order(groups: list[int]) -> None:
     group_of = np.array(groups, dtype=np.int32)
     offsets = offsets_of(group_of, 10)
-    members = members_of(group_of, offsets)
+    members = members_of(group_of, offsets, np.empty(len(groups), dtype=np.int64))
     sums = sums_by_group(np.arange(2 * len(groups)).reshape(-1, 2), group_of, 10)
     for group in range(10):
         expected = [i for i, g in enumerate(groups) if g == group]
