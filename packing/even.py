@@ -11,7 +11,7 @@ from .arrays import Int32, Int64
 from .base import Packer
 from .best_fit import best_fit_refusal
 from .errors import InvalidParameter
-from .even_construction import best_recipe, construct
+from .even_construction import construct
 from .even_profiles import PROFILES
 from .kernels import sums_by_group
 from .packs import Packing
@@ -72,8 +72,7 @@ class EvenPacking(Packer):
         tokens, capacity = np.array(pieces.sizes[:, 0]), int(pieces.caps[0])
         amounts = _scaled(pieces.soft)
         first = np.array(amounts[:, 0])
-        recipe = best_recipe(tokens, first, capacity, self.fill)
-        pack_of = construct(tokens, first, capacity, self.fill, recipe)
+        pack_of = construct(tokens, first, capacity, self.fill)
         call = 2 * pieces.call
         weights = (1.0, *[self.weight] * (len(self.targets) - 1))
         aims = np.zeros(int(pack_of.max(initial=-1)) + 1, dtype=np.int64)

@@ -13,14 +13,14 @@ from .heaps import sift_down
 from .jit import kernel
 from .kernels import best_fit_into
 
-__all__ = ["Recipe", "best_recipe", "construct"]
+__all__ = ["Ordered", "Recipe", "by_recipe", "construct"]
 
 PORTION = 10_000  # samples on which recipes are compared
 FILL_WEIGHT = 60  # a point of fill missing counts as much as 0.6 in the variation of amounts: exchanges mend only that
 
 
 class Recipe(NamedTuple):
-    """How samples are shared out to the phases of `construct`; the default of None: plain best fit decreasing.
+    """How samples are shared out to the phases; None in its place: plain best fit decreasing.
 
     ``density``: a sample is text-like if its amount per token is at most so many times the mean of all.
     ``length``: text-like samples longer than this share of the capacity are placed first.
@@ -30,60 +30,48 @@ class Recipe(NamedTuple):
     length: float
 
 
+class Ordered(NamedTuple):
+    """Samples, and their numbers by falling tokens and by falling amount; four (n,) arrays."""
+
+    tokens: Int64
+    amounts: Int64
+    longest: Int64
+    most: Int64
+
+    @classmethod
+    def of(cls, tokens: Int64, amounts: Int64) -> Ordered:
+        """Put samples in both orders."""
+        return cls(tokens, amounts, descending_order(tokens), descending_order(amounts))
+
+
 RECIPES = (None, Recipe(0.0, 0.5), Recipe(0.0, 0.12), Recipe(1.0, 0.5), Recipe(1.0, 0.25))
 
 
-def best_recipe(tokens: Int64, amounts: Int64, capacity: int, fill: float) -> Recipe | None:
-    """Return the recipe with the fullest and most even packs on every n-th of the samples; the first of equals.
+def construct(tokens: Int64, amounts: Int64, capacity: int, fill: float) -> Int32:
+    """Return the pack of each sample, (n,), by the recipe with the fullest and most even packs; the first of equals.
 
-    What is missing to ``fill`` weighs heavily, a fill above it does not count.
+    Recipes are compared on every n-th sample of many. What is missing to ``fill`` weighs heavily, a fill above it does
+    not count. Every sample fits a pack of its own.
     """
-    n = len(tokens)
-    portion = np.arange(min(n, PORTION)) * n // max(min(n, PORTION), 1)
-    tokens, amounts = tokens[portion], amounts[portion]
-    least, chosen = 0.0, None
+    n, some = len(tokens), min(len(tokens), PORTION)
+    portion = np.arange(some) * n // max(some, 1)
+    ordered = Ordered.of(tokens[portion], amounts[portion])
+    least, chosen, packs = 0.0, None, np.empty(0, dtype=np.int32)
     for recipe in RECIPES:
-        pack_of = construct(tokens, amounts, capacity, fill, recipe)
+        pack_of = by_recipe(ordered, capacity, fill, recipe)
         n_packs = int(pack_of.max(initial=-1)) + 1
-        missing = fill - int(tokens.sum()) / max(n_packs * capacity, 1)
-        badness = FILL_WEIGHT * max(missing, 0.0) + variation(amounts, pack_of, n_packs)
+        missing = fill - int(ordered.tokens.sum()) / max(n_packs * capacity, 1)
+        badness = FILL_WEIGHT * max(missing, 0.0) + variation(ordered.amounts, pack_of, n_packs)
         if recipe is None or badness < least:
-            least, chosen = badness, recipe
-    return chosen
+            least, chosen, packs = badness, recipe, pack_of
+    return packs if some == n else by_recipe(Ordered.of(tokens, amounts), capacity, fill, chosen)
 
 
-def construct(tokens: Int64, amounts: Int64, capacity: int, fill: float, recipe: Recipe | None) -> Int32:
-    """Return the pack of each sample, (n,), numbered without gaps; every sample fits a pack of its own.
-
-    1. The packs needed at ``fill`` are opened, one for each sample above half of the capacity. Long text-like samples
-       go, longest first, each into the least full pack: what is hard to place, without amount, spreads.
-    2. The others go, largest amount first, each to the pack with the least amount. A pack whose turn it is and that
-       lacks the tokens is out: its level is final.
-    3. What is left goes, longest first, by best fit, where it can without filling a pack to the brim: a few free
-       tokens in every pack are what later exchanges live on.
-
-    O(n log n). Ties: lower sample, then lower pack.
-    """
+def by_recipe(samples: Ordered, capacity: int, fill: float, recipe: Recipe | None) -> Int32:
+    """Return the pack of each of ``samples``, (n,), numbered without gaps, as ``recipe`` has it: see `_phases`."""
     if recipe is None:
-        return best_fit_decreasing(tokens, capacity)
-    longest = descending_order(tokens)
-    n_long = int(np.count_nonzero(2 * tokens > capacity))
-    total, total_amount = int(tokens.sum()), int(amounts.sum())
-    n_packs = max(int(total / (fill * capacity)), -(-total // capacity), n_long)  # not emptier than asked for
-    textlike = amounts <= recipe.density * (total_amount / max(total, 1)) * tokens
-    pack_of = np.full(len(tokens), -1, dtype=np.int32)
-    pack_of[longest[:n_long]] = np.arange(n_long)
-    used, level = np.zeros(n_packs, dtype=np.int64), np.zeros(n_packs, dtype=np.int64)
-    used[:n_long], level[:n_long] = tokens[longest[:n_long]], amounts[longest[:n_long]]
-    bits = n_packs.bit_length()
-    first = textlike & (tokens > recipe.length * capacity)
-    _least_full(tokens, amounts, longest[first[longest]], capacity, pack_of, used, level, bits)
-    most = descending_order(amounts)
-    _least_amount(tokens, amounts, most[~textlike[most]], capacity, pack_of, used, level, bits)
-    rest = longest[pack_of[longest] < 0]
-    spare = int((1 - fill) * capacity / 2)
-    pack_of[rest] = best_fit_into(tokens[rest], capacity, capacity - used, spare)
-    return _without_gaps(pack_of, n_packs + len(rest))
+        return best_fit_decreasing(samples.tokens, capacity)
+    return _phases(*samples, capacity, fill, *recipe)
 
 
 def variation(amounts: Int64, pack_of: Int32, n_packs: int) -> float:
@@ -106,11 +94,57 @@ def squared_deviations(amounts: Int64, pack_of: Int32, n_packs: int) -> float:
 
 
 @kernel
+def _phases(
+    tokens: Int64,
+    amounts: Int64,
+    longest: Int64,
+    most: Int64,
+    capacity: int,
+    fill: float,
+    density: float,
+    length: float,
+) -> Int32:
+    """Build packs in three phases.
+
+    1. The packs needed at ``fill`` are opened, one for each sample above half of the capacity. Long text-like samples
+       go, longest first, each into the least full pack: what is hard to place, without amount, spreads.
+    2. The others go, largest amount first, each to the pack with the least amount. A pack whose turn it is and that
+       lacks the tokens is out: its level is final.
+    3. What is left goes, longest first, by best fit, where it can without filling a pack to the brim: a few free
+       tokens in every pack are what later exchanges live on.
+
+    O(n log n). Ties: lower sample, then lower pack.
+    """
+    total = tokens.sum()
+    n_long = 0
+    while n_long < len(tokens) and 2 * tokens[longest[n_long]] > capacity:
+        n_long += 1
+    n_packs = max(int(total / (fill * capacity)), -(-total // capacity), n_long)  # not emptier than asked for
+    text_at_most = density * (amounts.sum() / max(total, 1))
+    textlike = amounts <= text_at_most * tokens
+    pack_of = np.full(len(tokens), -1, dtype=np.int32)
+    used, level = np.zeros(n_packs, dtype=np.int64), np.zeros(n_packs, dtype=np.int64)
+    for pack in range(n_long):
+        i = longest[pack]
+        pack_of[i], used[pack], level[pack] = pack, tokens[i], amounts[i]
+    first = textlike & (tokens > length * capacity)
+    _least_full(tokens, amounts, longest[first[longest]], capacity, pack_of, used, level)
+    _least_amount(tokens, amounts, most[~textlike[most]], capacity, pack_of, used, level)
+    rest = longest[pack_of[longest] < 0]
+    spare = int((1 - fill) * capacity / 2)
+    into = best_fit_into(tokens[rest], capacity, capacity - used, spare)
+    for k in range(len(rest)):
+        pack_of[rest[k]] = into[k]
+    return _without_gaps(pack_of, n_packs + len(rest))
+
+
+@kernel
 def _least_full(
-    tokens: Int64, amounts: Int64, turn: Int64, capacity: int, pack_of: Int32, used: Int64, level: Int64, bits: int
+    tokens: Int64, amounts: Int64, turn: Int64, capacity: int, pack_of: Int32, used: Int64, level: Int64
 ) -> None:
     """Put each sample in ``turn`` into the pack with the fewest tokens; stop where the emptiest lacks the room."""
     n_packs = len(used)
+    bits = _bit_length(n_packs)
     heap = np.sort((used << bits) | np.arange(n_packs))
     for i in turn:
         pack = heap[0] & ((1 << bits) - 1)
@@ -127,10 +161,11 @@ def _least_full(
 
 @kernel
 def _least_amount(
-    tokens: Int64, amounts: Int64, turn: Int64, capacity: int, pack_of: Int32, used: Int64, level: Int64, bits: int
+    tokens: Int64, amounts: Int64, turn: Int64, capacity: int, pack_of: Int32, used: Int64, level: Int64
 ) -> None:
     """Put each sample in ``turn`` into the pack with the least amount; a pack that lacks the room leaves for good."""
     size = len(used)
+    bits = _bit_length(size)
     heap = np.sort((level << bits) | np.arange(size))
     for i in turn:
         if pack_of[i] >= 0:
@@ -149,6 +184,14 @@ def _least_amount(
         level[pack] += amounts[i]
         heap[0] = (level[pack] << bits) | pack
         sift_down(heap, size)
+
+
+@kernel
+def _bit_length(number: int) -> int:
+    bits = 0
+    while number >> bits > 0:
+        bits += 1
+    return bits
 
 
 @kernel

@@ -22,7 +22,7 @@ from packing import (
     Samples,
     evenness_floor,
 )
-from packing.even_construction import RECIPES, construct
+from packing.even_construction import RECIPES, Ordered, Recipe, by_recipe
 from packing.even_profiles import ladder, partners
 from packing.replay import Condition, answers_under
 from packing.resplit import even_out
@@ -70,9 +70,11 @@ def test_each_sample_is_in_one_pack_within_the_capacity(
 
 @pytest.mark.parametrize("recipe", RECIPES)
 @given(pairs=pairs, fill=st.sampled_from([0.5, 0.9, 1.0]))
-def test_every_recipe_places_every_sample_once(pairs: list[tuple[int, int]], fill: float, recipe: object) -> None:
+def test_every_recipe_places_every_sample_once(
+    pairs: list[tuple[int, int]], fill: float, recipe: Recipe | None
+) -> None:
     tokens, image = np.array([a + b for a, b in pairs], np.int64), np.array([b for _, b in pairs], np.int64)
-    pack_of = construct(tokens, image, 20, fill, recipe)  # type: ignore[arg-type]
+    pack_of = by_recipe(Ordered.of(tokens, image), 20, fill, recipe)
     assert sorted(set(pack_of.tolist())) == list(range(int(pack_of.max(initial=-1)) + 1))
     assert np.bincount(pack_of, tokens, 1).max() <= 20
 
@@ -125,7 +127,7 @@ def test_even_packs_are_as_full_as_best_fit_and_far_more_even() -> None:
 def test_new_splits_never_change_the_number_of_packs_nor_raise_the_variation() -> None:
     samples = workload(1_000)
     tokens, image = samples.tokens.copy(), samples.columns["image_tokens"].copy()
-    before = construct(tokens, image, 8192, 0.998, None)
+    before = by_recipe(Ordered.of(tokens, image), 8192, 0.998, None)
     n_packs = int(before.max()) + 1
     for weights, amounts in (((1.0,), image[:, None]), ((1.0, 0.1), np.stack([image, tokens**2], axis=1))):
         after = even_out(tokens, amounts, before, np.zeros(n_packs, np.int64), 8192, weights, 8, (0, 0))
