@@ -31,10 +31,12 @@ def even(
     """Pack five mixtures with best fit, with even packs, at once and in a stream, and under a hard budget.
 
     CV: variation of image tokens per pack; floor: a proven lower bound on it; us: CPU time per sample, compiling not
-    counted. Waste on 64 and 512 ranks over steps of eight micro-steps, packs in random order: dealt, one barrier per
-    step, no planner; step, the same with one; micro, a barrier at each micro-step with one.
+    counted. Waste, in %, on 64 and 512 ranks over steps of eight micro-steps, packs in random order: dealt, one barrier
+    per step, no planner; step, the same with one; least, what whole tiles force upon any planner and packs; micro, a
+    barrier at each micro-step with a planner.
 
-    JSON: rows [{mixture, seed, packer, fill, cv, floor, multiple, attention_cv, us, dealt, waste, micro_waste}].
+    JSON: rows [{mixture, seed, packer, fill, cv, floor, multiple, attention_cv, us, dealt, waste, least,
+    micro_waste}].
     """
     if json_file:
         ensure_writable(json_file)

@@ -46,9 +46,9 @@ class Even:
         ("even", EvenPacking((TARGET,))),
         ("even, partners", EvenPacking((TARGET,), profile="partners")),
         ("even, ladder", EvenPacking((TARGET,), profile="ladder")),
-        ("even, attention", EvenPacking((TARGET, "tokens_squared"))),
+        ("even, attention", EvenPacking((TARGET, "tokens_squared"), weight=0.17, rounds=80)),
     )
-    streamed: tuple[str, Packer] = ("even, stream", EvenPacking((TARGET,), fill=0.999, rounds=30))
+    streamed: tuple[str, Packer] = ("even, stream", EvenPacking((TARGET,), fill=0.999))
     buffer_size: int = 1_000
     budget: float = 1.1
     files: tuple[Path, ...] = ()
@@ -69,8 +69,8 @@ class EvenRow:
     """One packer on one mixture. ``cv``: variation of image tokens per pack; ``floor``: the least possible for so many
     packs; ``multiple``: cv / floor; ``attention_cv``: that of squared lengths; ``us``: CPU time per sample.
     Waste over steps of equal counts, per number of ranks, packs in random order, None without a full step: ``dealt``:
-    one barrier per step, as they come; ``waste``: the same, planned; ``micro_waste``: a barrier at each micro-step,
-    planned."""
+    one barrier per step, as they come; ``waste``: the same, planned; ``least``: what whole tiles alone force, in any
+    packs with as many of them in each step; ``micro_waste``: a barrier at each micro-step, planned."""
 
     mixture: str
     seed: int
@@ -83,6 +83,7 @@ class EvenRow:
     us: float
     dealt: tuple[float | None, ...]
     waste: tuple[float | None, ...]
+    least: tuple[float | None, ...]
     micro_waste: tuple[float | None, ...]
 
 
@@ -96,22 +97,22 @@ def even_rows(config: Even = Even()) -> Iterator[EvenRow]:
                 packer.pack(few, config.capacity)  # compiles
                 start = process_time_ns()
                 parts = [packer.pack(samples, config.capacity)]
-                yield _row(config, name, seed, label, samples, parts, process_time_ns() - start)
+                yield packed_row(config, name, seed, label, samples, parts, process_time_ns() - start)
             label, packer = config.streamed
             Buffered(packer, config.capacity, config.buffer_size).push(few)
             stream = Buffered(packer, config.capacity, config.buffer_size)
             start = process_time_ns()
             parts = [stream.push(samples), stream.flush()]
-            yield _row(config, name, seed, label, samples, parts, process_time_ns() - start)
+            yield packed_row(config, name, seed, label, samples, parts, process_time_ns() - start)
             need = int(samples.columns[TARGET].sum()) / int(samples.tokens.sum()) * config.capacity
             budget = min(round(config.budget * need), config.capacity)
             limits = Limits(config.capacity, ((TARGET, budget),), oversize=Oversize.ISOLATE)
             start = process_time_ns()
             parts = [Portfolio().pack(samples, limits)]
-            yield _row(config, name, seed, "hard budget", samples, parts, process_time_ns() - start)
+            yield packed_row(config, name, seed, "hard budget", samples, parts, process_time_ns() - start)
 
 
-def _row(
+def packed_row(
     config: Even, mixture: str, seed: int, packer: str, samples: Samples, parts: Sequence[Packing], ns: int
 ) -> EvenRow:
     sums = [part.sums() for part in parts]
@@ -120,29 +121,45 @@ def _row(
     )
     floor = evenness_floor(samples.tokens, samples.columns[TARGET], config.capacity, len(held))
     cv = _variation(held)
-    loads = COST.loads({TARGET: held})
-    order = np.random.default_rng(seed).permutation(len(loads))
+    loads = COST.loads({TARGET: held[np.random.default_rng(seed).permutation(len(held))]})
+    tile = int(np.gcd.reduce(samples.columns[TARGET]))
     dealt, waste, micro_waste = (
-        tuple(_waste(config, loads[order], n_ranks, balancer, barrier) for n_ranks in config.n_ranks)
+        tuple(_waste(config, loads, n_ranks, balancer, barrier) for n_ranks in config.n_ranks)
         for balancer, barrier in (
             (RoundRobin(), Barrier.STEP),
             (Auto(), Barrier.STEP),
             (Auto(), Barrier.MICRO_STEP),
         )
     )
+    least = tuple(_least_waste(config, loads, tile, n_ranks) for n_ranks in config.n_ranks)
     fill = int(tokens.sum()) / (len(held) * config.capacity)
     multiple, attention_cv, us = cv / floor if floor else 1.0, _variation(squares), ns / 1000 / len(samples)
-    return EvenRow(mixture, seed, packer, fill, cv, floor, multiple, attention_cv, us, dealt, waste, micro_waste)
+    return EvenRow(mixture, seed, packer, fill, cv, floor, multiple, attention_cv, us, dealt, waste, least, micro_waste)
 
 
 def _variation(amounts: Int64) -> float:
     return float(amounts.std() / amounts.mean()) if amounts.any() else 0.0
 
 
-def _waste(config: Even, loads: Int64, n_ranks: int, balancer: Balancer, barrier: Barrier) -> float | None:
-    """Return the mean waste over full steps of packs as they come; None where there is none."""
+def _steps(config: Even, loads: Int64, n_ranks: int) -> Int64:
+    """Return the packs of all full steps, (n_steps, packs per step), as they come."""
     per_step = n_ranks * config.n_micro_steps
+    return loads[: len(loads) // per_step * per_step].reshape(-1, per_step)
+
+
+def _waste(config: Even, loads: Int64, n_ranks: int, balancer: Balancer, barrier: Barrier) -> float | None:
+    """Return the mean waste over full steps; None where there is none."""
     grid = Grid(n_ranks, config.n_micro_steps, barrier, Counts.EQUAL)
-    steps = loads[: len(loads) // per_step * per_step].reshape(-1, per_step)
-    wastes = [balancer.plan(Problem(step, grid)).waste for step in steps]
+    wastes = [balancer.plan(Problem(step, grid)).waste for step in _steps(config, loads, n_ranks)]
     return float(np.mean(wastes)) if wastes else None
+
+
+def _least_waste(config: Even, loads: Int64, tile: int, n_ranks: int) -> float | None:
+    """Return the mean waste if the tiles of each step were free to go anywhere: some rank has the mean, rounded up."""
+    totals = _steps(config, loads, n_ranks).sum(axis=1)
+    if not len(totals):
+        return None
+    fixed, one = (int(each) for each in COST.loads({TARGET: np.array([0, max(tile, 1)])}))
+    fixed_of_rank = fixed * config.n_micro_steps
+    n_tiles = -(-(totals - n_ranks * fixed_of_rank) // (n_ranks * (one - fixed)))
+    return float(np.mean(1 - totals / n_ranks / (fixed_of_rank + n_tiles * (one - fixed))))

@@ -64,10 +64,10 @@ def timings_table(timings: Iterable[Timing]) -> Table:
 def even_table(rows: Iterable[EvenRow], n_ranks: Iterable[int]) -> Table:
     """Return even packings as a table."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for name in ("samples", "seed", "packer"):
+    for name in ("of", "seed", "packer"):
         table.add_column(name, no_wrap=True)
-    wastes = (f"{kind}\n{n}" for kind in ("dealt", "step", "micro") for n in n_ranks)
-    for name in ("fill", "CV", "x floor", "att.\nCV", "us", *wastes):
+    wastes = (f"{kind}\n{n}" for kind in ("dealt", "step", "least", "micro") for n in n_ranks)
+    for name in ("fill", "CV", "x\nfloor", "att.\nCV", "us", *wastes):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(
@@ -79,7 +79,10 @@ def even_table(rows: Iterable[EvenRow], n_ranks: Iterable[int]) -> Table:
             f"{row.multiple:.2f}",
             f"{row.attention_cv:.2f}",
             f"{row.us:.1f}",
-            *("-" if each is None else f"{each:.4f}" for each in (*row.dealt, *row.waste, *row.micro_waste)),
+            *(
+                "-" if waste is None else f"{100 * waste:.1f}"
+                for waste in (*row.dealt, *row.waste, *row.least, *row.micro_waste)
+            ),
         )
     return table
 
