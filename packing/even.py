@@ -9,19 +9,21 @@ import numpy as np
 
 from .arrays import Int32, Int64
 from .base import Packer
-from .best_fit import best_fit_refusal
+from .best_fit import LARGEST_CAPACITY
 from .errors import InvalidParameter
 from .even_construction import construct
 from .even_profiles import PROFILES
 from .kernels import sums_by_group
 from .packs import Packing
 from .policies import Pieces
+from .portfolio import Portfolio
 from .resplit import even_out
 from .samples import Limits, Samples
 from .targets import TOKENS_SQUARED
 
 __all__ = ["EvenPacking"]
 
+LARGEST_BUDGET = 2**30 - 1  # two of them are an int32
 KEY_BITS = 62  # of a sum of amounts together with the number of a pack
 SLACK_WEIGHT = 60  # an emitted pack's free share of the capacity against its distance from the mean
 
@@ -40,7 +42,8 @@ class EvenPacking(Packer):
 
     Idea: the best of five ways to build full packs (`even_construction`), then pairs of packs split anew (`resplit`).
     Guarantee: none; `evenness_floor` is a bound to compare with. O(n log n + rounds x n), about 0.1 us per sample and
-    round at five samples a pack. One limit: the tokens. The same packs for the same (seed, call). Input order is lost.
+    round at five samples a pack. Under several limits packs are first built by `Portfolio`. The same packs for the same
+    (seed, call). Input order is lost.
     When not to use it: for a planner that may exchange whole packs at the STEP barrier, best fit leaves more choice.
     """
 
@@ -66,21 +69,30 @@ class EvenPacking(Packer):
                 raise InvalidParameter(f"EvenPacking({name}=...) must {wanted}; got {getattr(self, name)!r}.")
 
     def refusal(self, samples: Samples, limits: Limits) -> str | None:
-        return best_fit_refusal(limits)
+        if limits.capacity > LARGEST_CAPACITY:
+            return f"its memory grows with the capacity, at most {LARGEST_CAPACITY}. Use FirstFitDecreasing."
+        most_samples = () if limits.max_samples is None else (("samples", limits.max_samples),)
+        for name, most in (*limits.budgets, *most_samples):
+            if most > LARGEST_BUDGET:
+                return f"it counts {name} in 31 bits, at most {LARGEST_BUDGET} in a pack, not {most}. Use larger units."
+        return None
 
     def group(self, pieces: Pieces) -> Int32:
-        tokens, capacity = np.array(pieces.sizes[:, 0]), int(pieces.caps[0])
+        sizes, caps = pieces.sizes, pieces.caps
         amounts = _scaled(pieces.soft)
         first = np.array(amounts[:, 0])
-        pack_of = construct(tokens, first, capacity, self.fill)
+        if len(caps) == 1:
+            pack_of = construct(np.array(sizes[:, 0]), first, int(caps[0]), self.fill)
+        else:
+            pack_of = Portfolio().group(pieces)
         call = 2 * pieces.call
         weights = (1.0, *[self.weight] * (len(self.targets) - 1))
         aims = np.zeros(int(pack_of.max(initial=-1)) + 1, dtype=np.int64)
-        pack_of = even_out(tokens, amounts[:, :1], pack_of, aims, capacity, (1.0,), self.rounds, (self.seed, call))
+        pack_of = even_out(sizes, amounts[:, :1], pack_of, aims, caps, (1.0,), self.rounds, (self.seed, call))
         if self.profile != "flat" or len(weights) > 1:
             held = sums_by_group(amounts[:, :1], pack_of, len(aims))[:, 0]
             aims = PROFILES[self.profile](first, pack_of, held)
-            pack_of = even_out(tokens, amounts, pack_of, aims, capacity, weights, self.rounds, (self.seed, call + 1))
+            pack_of = even_out(sizes, amounts, pack_of, aims, caps, weights, self.rounds, (self.seed, call + 1))
         return pack_of
 
     def urgency(self, packing: Packing) -> Int64:

@@ -20,23 +20,24 @@ SPELL = 8
 
 
 def even_out(
-    tokens: Int64,
+    sizes: Int64,
     amounts: Int64,
     pack_of: Int32,
     aims: Int64,
-    capacity: int,
+    caps: Int64,
     weights: tuple[float, ...],
     rounds: int,
     seed: tuple[int, int],
 ) -> Int32:
     """Return packs, (n,), of the same number, as even in ``amounts`` (n, m) as ``rounds`` of new splits make them.
 
+    ``sizes``: (n, k), within ``caps`` (k,) in each pack, before and after; two of each limit must fit in 31 bits.
     ``aims``: (n_packs,) what each pack should hold of the first amount, up to a constant; 0 everywhere for equal packs.
-    ``weights``: (m,) relative importance of the amounts. ``seed``: (seed, call). Two capacities must fit in 31 bits.
+    ``weights``: (m,) relative importance of the amounts. ``seed``: (seed, call).
 
     A round orders the packs by what they hold above their aim, and lets each pack of the lower half meet one of the
     upper half, all at the same random distance. The samples of both are split anew in every way there is (of long
-    lists, those that have stayed longest move); of the splits within the capacity the one closest to the aims is kept,
+    lists, those that have stayed longest move); of the splits within the limits the one closest to the aims is kept,
     of equally close ones a random one. So the number of packs, and with it the fill, stays. With several amounts the
     order follows each in turn, and distances add up as weighted squares. Pairs of one amount that are within 0.5 % of
     its mean are passed by and do not count: ``rounds`` is the work of so many full rounds.
@@ -50,12 +51,11 @@ def even_out(
         return pack_of
     mean = np.array([max(int(each.sum()) // n_packs, 1) for each in amounts.T], dtype=np.int64)
     result = pack_of.copy()
-    _even_out(  # copies of tokens and amounts: one kind of array, so that kernels are compiled once
-        np.array(tokens),
-        np.array(amounts, order="C"),
+    _even_out(
+        np.concatenate([sizes, amounts], axis=1),
         result,
         aims,
-        capacity,
+        np.array(caps),  # a copy: one kind of array, so that kernels are compiled once
         mean,
         np.array(weights, dtype=np.float64),
         rounds,
@@ -66,50 +66,46 @@ def even_out(
 
 @kernel
 def _even_out(
-    tokens: Int64,
-    amounts: Int64,
+    values: Int64,
     pack_of: Int32,
     aims: Int64,
-    capacity: int,
+    caps: Int64,
     mean: Int64,
     weights: NDArray[np.float64],
     rounds: int,
     random: Random,
 ) -> None:
-    """The rounds of `even_out`, in place; ``mean``: (m,) amounts of a pack."""
-    n_packs = len(aims)
-    held = sums_by_group(amounts, pack_of, n_packs)
+    """The rounds of `even_out`, in place. ``values``: (n, k + m) sizes, then amounts; ``mean``: (m,) of a pack."""
+    n_packs, k = len(aims), len(caps)
+    held = sums_by_group(values, pack_of, n_packs)
     units = (np.sqrt(weights / weights[0]) * (mean[0] / mean)).astype(np.float32)  # the first is 1: it stays exact
     n_groups = max(n_packs // GROUP, 1)
     tries = rounds * (n_packs // 2)
     members = np.empty(len(pack_of), dtype=np.int64)
-    before = 2 * _squares(held, aims, mean, weights)
+    before = 2 * _squares(held[:, k:], aims, mean, weights)
     while tries > 0:
-        squares = _squares(held, aims, mean, weights)
+        squares = _squares(held[:, k:], aims, mean, weights)
         if before - squares <= 0.002 * squares:
             break
         before = squares
         offsets = offsets_of(pack_of, n_packs)
         members_of(pack_of, offsets, members)
-        heaviest = _heaviest_first(held[:, 0] - aims)
+        heaviest = _heaviest_first(held[:, k] - aims)
         for group in range(n_groups):
             packs = heaviest[group::n_groups].copy()
-            tries -= _spell(
-                tokens, amounts, pack_of, aims, packs, offsets, members, held, capacity, mean[0], units, random
-            )
+            tries -= _spell(values, pack_of, aims, packs, offsets, members, held, caps, mean[0], units, random)
 
 
 @kernel
 def _spell(
-    tokens: Int64,
-    amounts: Int64,
+    values: Int64,
     pack_of: Int32,
     aims: Int64,
     packs: Int64,
     offsets: Int64,
     members: Int64,
     held_by_all: Int64,
-    capacity: int,
+    caps: Int64,
     mean: int,
     units: Float32,
     random: Random,
@@ -117,92 +113,89 @@ def _spell(
     """Let ``packs`` meet each other for SPELL rounds; return how many pairs were split.
 
     All that is read stands together here. The samples of a pack are a queue, linked from the node of the pack's own
-    number: those in front move, and join at the end.
+    number: those in front move, and join at the end. The value of that node is what stays in a long list.
     """
-    n_packs, n_columns = len(packs), held_by_all.shape[1]
+    n_packs, n_hard, n_soft = len(packs), len(caps), len(units)
+    n_columns = n_hard + n_soft
     count = offsets[packs + 1] - offsets[packs]
     n_nodes = n_packs + count.sum()
     sample, following, last = np.empty(n_nodes, np.int64), np.empty(n_nodes, np.int32), np.arange(n_packs)
-    length, amount = np.empty(n_nodes, np.int64), np.empty((n_nodes, n_columns), np.int64)
-    held, used, aim = held_by_all[packs], np.zeros(n_packs, np.int64), aims[packs]
+    value = np.empty((n_nodes, n_columns), np.int64)
+    held, aim = held_by_all[packs], aims[packs]
     node = n_packs
     for pack in range(n_packs):
         for k in range(offsets[packs[pack]], offsets[packs[pack] + 1]):
             i = members[k]
-            sample[node], length[node] = i, tokens[i]
+            sample[node] = i
             for c in range(n_columns):
-                amount[node, c] = amounts[i, c]
-            used[pack] += tokens[i]
+                value[node, c] = values[i, c]
             following[last[pack]] = node
             last[pack] = node
             node += 1
-    moved, items = np.empty(POOL + 1, np.int32), np.empty((POOL + 1, 1 + n_columns), np.int64)
-    room_a, room_b = np.empty((1, 1 << LOW), np.int32), np.empty((1, 1 << LOW), np.int32)
-    lead_a, lead_b = np.empty((n_columns, 1 << LOW), np.float32), np.empty((n_columns, 1 << LOW), np.float32)
+    item = np.empty(POOL + 1, np.int32)
+    room_a, room_b = np.empty((n_hard, 1 << LOW), np.int32), np.empty((n_hard, 1 << LOW), np.int32)
+    lead_a, lead_b = np.empty((n_soft, 1 << LOW), np.float32), np.empty((n_soft, 1 << LOW), np.float32)
     cost, best = np.empty(1 << LOW, np.float32), np.empty(1 << LOW, np.int32)
-    cost_bits = cost.view(np.int32)
+    cost_bits, spare = cost.view(np.int32), np.empty(n_hard, np.int64)
     half, tries = n_packs // 2, 0
     order = _shuffled(n_packs, random)  # equal packs keep the order of the round before, which must not be their own
     for number in range(SPELL):
-        column = number % n_columns
-        values = held[order, column]
+        column = number % n_soft
+        wanted_more = held[order, n_hard + column]
         if column == 0:
-            values -= aim[order]
-        order = order[_heaviest_first(values)]
+            wanted_more -= aim[order]
+        order = order[_heaviest_first(wanted_more)]
         distance = below(random, half) if half else 0
         for q in range(half):
             light, heavy = order[n_packs - 1 - q], order[(q + distance) % half]
             wanted = aim[light] - aim[heavy]
-            if n_columns == 1 and abs(held[light, 0] - held[heavy, 0] - wanted) <= max(mean // 200, 1):
+            if n_soft == 1 and abs(held[light, n_hard] - held[heavy, n_hard] - wanted) <= max(mean // 200, 1):
                 continue
             tries += 1
-            # samples of both as at most POOL + 1 items; of long lists the rests of both packs are items 0 and 1
+            # samples of both, by node: at most POOL + 1 items; of long lists the rests of both packs are items 0 and 1
             n_light, n_heavy = count[light], count[heavy]
             rests = 2 if n_light + n_heavy > POOL + 1 else 0
             n_moved = POOL - 1 if rests else n_light + n_heavy
             from_light = n_light
             if rests:
                 from_light = min(max(n_moved * n_light // (n_light + n_heavy), n_moved - n_heavy), n_light)
-                items[0, 0], items[1, 0] = used[light], used[heavy]
+                item[0], item[1] = light, heavy
                 for c in range(n_columns):
-                    items[0, 1 + c], items[1, 1 + c] = held[light, c], held[heavy, c]
+                    value[light, c], value[heavy, c] = held[light, c], held[heavy, c]
             rest_light, rest_heavy = following[light], following[heavy]
             for k in range(n_moved):
                 if k < from_light:
-                    node, rest_light = rest_light, following[rest_light]
+                    rest, node, rest_light = light, rest_light, following[rest_light]
                 else:
-                    node, rest_heavy = rest_heavy, following[rest_heavy]
-                moved[k] = node
-                items[rests + k, 0] = length[node]
-                for c in range(n_columns):
-                    items[rests + k, 1 + c] = amount[node, c]
+                    rest, node, rest_heavy = heavy, rest_heavy, following[rest_heavy]
+                item[rests + k] = node
                 if rests:
-                    rest = 0 if k < from_light else 1
-                    items[rest, 0] -= length[node]
                     for c in range(n_columns):
-                        items[rest, 1 + c] -= amount[node, c]
+                        value[rest, c] -= value[node, c]
             # the tables of splits
             n_items = rests + n_moved
             n_low = min(LOW, n_items - 1)
             size_a, size_b = 1 << (n_items - 1 - n_low), 1 << n_low
-            total = used[light] + used[heavy]
-            spare = 2 * capacity - total
-            room_a[0, 0], room_b[0, 0] = items[0, 0] - (total - capacity), 0
-            for k in range(n_items - 1):
-                if k < n_low:
-                    double(room_b, 0, 1 << k, np.int32(items[1 + k, 0]))
-                else:
-                    double(room_a, 0, 1 << (k - n_low), np.int32(items[1 + k, 0]))
-            present = np.float32(0)
-            for c in range(n_columns):
-                both, apart = held[light, c] + held[heavy, c], held[light, c] - held[heavy, c]
-                if c == 0:
-                    both, apart = both + wanted, apart - wanted
-                now = np.float32(apart) * units[c]
-                present = np.float32(present + now * now)
-                lead_a[c, 0], lead_b[c, 0] = np.float32(2 * items[0, 1 + c] - both) * units[c], 0
+            for c in range(n_hard):
+                total = held[light, c] + held[heavy, c]
+                spare[c] = 2 * caps[c] - total
+                room_a[c, 0], room_b[c, 0] = value[item[0], c] - (total - caps[c]), 0
                 for k in range(n_items - 1):
-                    lead = np.float32(2 * items[1 + k, 1 + c]) * units[c]
+                    if k < n_low:
+                        double(room_b, c, 1 << k, np.int32(value[item[1 + k], c]))
+                    else:
+                        double(room_a, c, 1 << (k - n_low), np.int32(value[item[1 + k], c]))
+            present = np.float32(0)
+            for c in range(n_soft):
+                of_light, of_heavy = held[light, n_hard + c], held[heavy, n_hard + c]
+                if c == 0:
+                    of_heavy += wanted
+                now = np.float32(of_light - of_heavy) * units[c]
+                present = np.float32(present + now * now)
+                lead_a[c, 0] = np.float32(2 * value[item[0], n_hard + c] - of_light - of_heavy) * units[c]
+                lead_b[c, 0] = 0
+                for k in range(n_items - 1):
+                    lead = np.float32(2 * value[item[1 + k], n_hard + c]) * units[c]
                     if k < n_low:
                         double(lead_b, c, 1 << k, lead)
                     else:
@@ -225,17 +218,13 @@ def _spell(
                 count[light], count[heavy] = count[light] + count[heavy], 0
             for k in range(n_moved):
                 pack = light if (split >> (rests + k)) & 1 else heavy
-                following[last[pack]] = moved[k]
-                last[pack] = moved[k]
+                following[last[pack]] = item[rests + k]
+                last[pack] = item[rests + k]
                 count[pack] += 1
-            in_light = 0
-            for k in range(n_items):
-                in_light += items[k, 0] * ((split >> k) & 1)
-            used[light], used[heavy] = in_light, total - in_light
             for c in range(n_columns):
                 both, in_light = held[light, c] + held[heavy, c], 0
                 for k in range(n_items):
-                    in_light += items[k, 1 + c] * ((split >> k) & 1)
+                    in_light += value[item[k], c] * ((split >> k) & 1)
                 held[light, c], held[heavy, c] = in_light, both - in_light
     for pack in range(n_packs):
         held_by_all[packs[pack]] = held[pack]

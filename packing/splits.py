@@ -1,9 +1,10 @@
 """All ways to split a few items in two, as two small tables: a split is a row of one with a row of the other.
 
 Item 0 is in the first half. Bit k of row b has the (k + 1)-th item there, the bits of row a those behind. Of each row:
-``room``: tokens it adds to the first half; row a counts from the least that this half must hold, so that a split
-fits if its sum is in [0, spare]. ``lead``: (targets, rows) how far the first half is ahead of the other, in excess of
-what is wanted, as float32. Loops over b have no branch and no slice, so that they run on vectors: 0.2 ns a split.
+``room``: (limits, rows) what it adds to the first half; row a counts from the least that this half must hold, so that a
+split fits if its sums are in [0, spare]. ``lead``: (targets, rows) how far the first half is ahead of the other, in
+excess of what is wanted, as float32. Loops over b have no branch and no slice, so that they run on vectors: 0.2 ns a
+split.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Int32
+from .arrays import Int32, Int64
 from .jit import kernel
 from .random import Random, below
 
@@ -37,7 +38,7 @@ def least_cost(
     room_b: Int32,
     lead_b: Float32,
     size_b: int,
-    spare: int,
+    spare: Int64,
     cost: Float32,
     cost_bits: Int32,
     best: Int32,
@@ -47,7 +48,7 @@ def least_cost(
     ``cost_bits`` is ``cost`` seen as integers, in which floats >= 0 have the same order: a minimum of integers runs on
     vectors. No split fits: NONE.
     """
-    most = np.uint32(spare)
+    most = np.uint32(spare[0])
     for b in range(size_b):
         best[b] = NONE
     for a in range(size_a):
@@ -60,6 +61,11 @@ def least_cost(
             for b in range(size_b):
                 lead = ahead + lead_b[c, b]
                 cost[b] += lead * lead
+        for k in range(1, len(room_a)):
+            room = room_a[k, a]
+            for b in range(size_b):
+                fits = np.uint32(room + room_b[k, b]) <= np.uint32(spare[k])
+                cost_bits[b] = cost_bits[b] if fits else NONE
         room = room_a[0, a]
         for b in range(size_b):
             fits = np.uint32(room + room_b[0, b]) <= most  # below 0 is a large number
@@ -78,7 +84,7 @@ def find_split(
     room_b: Int32,
     lead_b: Float32,
     size_b: int,
-    spare: int,
+    spare: Int64,
     cost: Float32,
     cost_bits: Int32,
     best: Int32,
@@ -92,7 +98,10 @@ def find_split(
     a = below(random, size_a)
     while True:
         cost[0] = squared_lead(lead_a, a, lead_b, b)
-        if cost_bits[0] == least and 0 <= room_a[0, a] + room_b[0, b] <= spare:
+        found = cost_bits[0] == least
+        for k in range(len(room_a)):
+            found &= 0 <= room_a[k, a] + room_b[k, b] <= spare[k]
+        if found:
             return a, b
         a = (a + 1) & (size_a - 1)
 

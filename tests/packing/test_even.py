@@ -19,6 +19,7 @@ from packing import (
     Limits,
     Oversize,
     Packing,
+    Portfolio,
     Samples,
     evenness_floor,
 )
@@ -66,6 +67,33 @@ def test_each_sample_is_in_one_pack_within_the_capacity(
         assert packing.tokens.max(initial=0) <= 20
         assert packing.offsets.tolist() == packer.pack(samples, 20).offsets.tolist()
         assert packing.sample.tolist() == packer.pack(samples, 20).sample.tolist()
+
+
+@settings(max_examples=60)
+@given(
+    pairs=pairs,
+    budget=st.integers(8, 20),
+    max_samples=st.none() | st.integers(1, 5),
+    profile=st.sampled_from(["flat", "partners"]),
+)
+def test_every_limit_is_kept_and_no_pack_is_added(
+    pairs: list[tuple[int, int]], budget: int, max_samples: int | None, profile: str
+) -> None:
+    samples, limits = samples_of(pairs), Limits(20, (("image_tokens", budget),), max_samples=max_samples)
+    packing = EvenPacking(("tokens_squared",), profile=profile).pack(samples, limits)
+    assert sorted(packing.sample.tolist()) == list(range(len(pairs)))
+    assert packing.tokens.max(initial=0) <= 20
+    assert packing.sums()["image_tokens"].max(initial=0) <= budget
+    assert np.diff(packing.offsets).max(initial=0) <= (max_samples or len(pairs))
+    assert len(packing) == len(Portfolio().pack(samples, limits))
+
+
+def test_packs_of_few_samples_are_even_too() -> None:
+    """Two samples a pack at most: each pair of 10 and 0 or 7 and 3 image tokens is 10."""
+    samples = samples_of([(5, 10), (5, 0), (5, 7), (5, 3)] * 50)
+    packing = IMAGES.pack(samples, Limits(1_000, max_samples=2))
+    assert len(packing) == 100
+    assert packing.sums()["image_tokens"].tolist() == [10] * 100
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -129,8 +157,9 @@ def test_new_splits_never_change_the_number_of_packs_nor_raise_the_variation() -
     tokens, image = samples.tokens.copy(), samples.columns["image_tokens"].copy()
     before = by_recipe(Ordered.of(tokens, image), 8192, 0.998, None)
     n_packs = int(before.max()) + 1
+    sizes, caps = tokens[:, None], np.array([8192])
     for weights, amounts in (((1.0,), image[:, None]), ((1.0, 0.1), np.stack([image, tokens**2], axis=1))):
-        after = even_out(tokens, amounts, before, np.zeros(n_packs, np.int64), 8192, weights, 8, (0, 0))
+        after = even_out(sizes, amounts, before, np.zeros(n_packs, np.int64), caps, weights, 8, (0, 0))
         assert np.bincount(after, tokens).max() <= 8192
         assert int(after.max()) + 1 == n_packs
         assert np.bincount(after, image).std() < 0.9 * np.bincount(before, image).std()
@@ -212,8 +241,8 @@ def test_targets_are_columns_that_are_there() -> None:
         Samples([25, 3], {"image_tokens": [0, 2]}), Limits(10, oversize=Oversize.SPLIT)
     )
     assert sorted(pieces.piece_tokens.tolist()) == [3, 5, 10, 10]
-    with pytest.raises(CannotServe, match="one limit, the tokens"):
-        IMAGES.pack(samples_of([(1, 1)]), Limits(10, max_samples=3))
+    with pytest.raises(CannotServe, match=r"counts samples in 31 bits, at most 1073741823 in a pack, not 1073741824"):
+        IMAGES.pack(samples_of([(1, 1)]), Limits(10, max_samples=2**30))
     with pytest.raises(CannotServe, match="at most 134217728"):
         IMAGES.pack(samples_of([(1, 1)]), 2**27 + 1)
 
