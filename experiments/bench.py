@@ -31,12 +31,13 @@ from balancers import (
     Together,
     Zigzag,
 )
-from packing import BestFit, BestFitDecreasing, FirstFit, FirstFitDecreasing, Limits, NextFit, Packer, Samples
+from packing import BestFit, BestFitDecreasing, FirstFit, FirstFitDecreasing, Limits, NextFit, Packer, Packing, Samples
 from packing.arrays import Int64
 
 __all__ = ["QUICK", "Bench", "Timing", "time_algorithms"]
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 CAPACITY = 8192
 ENOUGH_US = 500_000  # time spent on repeating one measurement
@@ -89,12 +90,13 @@ class Timing:
     quality: float
 
 
-class _Job(NamedTuple, Generic[T]):
-    """``run(prepare())`` does the work once and returns its quality; only ``run`` is timed."""
+class _Job(NamedTuple, Generic[T, R]):
+    """``run(prepare())`` does the work once, ``judge`` tells the quality of what it returns; only ``run`` is timed."""
 
     values: Int64
     prepare: Callable[[], T]
-    run: Callable[[T], float]
+    run: Callable[[T], R]
+    judge: Callable[[R], float]
 
 
 def time_algorithms(config: Bench = Bench()) -> Iterator[Timing]:
@@ -121,7 +123,7 @@ def time_algorithms(config: Bench = Bench()) -> Iterator[Timing]:
 
 
 def _timings(
-    case: str, algorithm: str, sizes: Sequence[int], make: Callable[[int], _Job[T] | None]
+    case: str, algorithm: str, sizes: Sequence[int], make: Callable[[int], _Job[T, R] | None]
 ) -> Iterator[Timing]:
     tiny = make(TINY)
     if tiny is None:
@@ -132,57 +134,63 @@ def _timings(
         job = make(n)
         if job is None:
             return
-        us, quality = _best(job.prepare, job.run)
-        sort_us, _ = _best(job.values.copy, lambda values: float(np.sort(values)[0]))
+        us, quality = _best(job)
+        sort_us, _ = _best(_Job(job.values, job.values.copy, np.sort, len))
         yield Timing(case, algorithm, n, us, us / before if before else None, us / sort_us, quality)
         before = us
 
 
-def _best(prepare: Callable[[], T], run: Callable[[T], float]) -> tuple[float, float]:
+def _best(job: _Job[T, R]) -> tuple[float, float]:
     """Return the shortest time in microseconds and the quality; longer runs are repeated less."""
     best, spent, quality = inf, 0.0, 0.0
     for _ in range(MOST_REPEATS):
-        prepared = prepare()
+        prepared = job.prepare()
         start = perf_counter_ns()
-        quality = run(prepared)
+        answer = job.run(prepared)
         us = (perf_counter_ns() - start) / 1000
+        quality = job.judge(answer)
+        del answer  # its memory is free for the next run
         best, spent = min(best, us), spent + us
         if spent > ENOUGH_US:
             break
     return best, quality
 
 
-def _packing(packer: Packer, seed: int, n_samples: int) -> _Job[Samples]:
+def _packing(packer: Packer, seed: int, n_samples: int) -> _Job[Samples, Packing]:
     lengths = _lognormal(np.random.default_rng(seed), n_samples).clip(16, CAPACITY)
     samples, limits = Samples(lengths), Limits(CAPACITY)
-    return _Job(lengths, lambda: samples, lambda each: packer.pack(each, limits).fill)
+    return _Job(lengths, lambda: samples, lambda each: packer.pack(each, limits), lambda packing: packing.fill)
 
 
 def _step(
     balancer: Balancer, config: Bench, loads: Callable[..., Int64], counts: Counts, n_packs: int
-) -> _Job[Problem] | None:
+) -> _Job[Problem, float] | None:
     grid = Grid(n_packs // config.packs_per_rank, counts=counts)
     return _planning(balancer, loads(np.random.default_rng(config.seed), n_packs), grid)
 
 
-def _micro_steps(balancer: Balancer, config: Bench, n_packs: int) -> _Job[Problem] | None:
+def _micro_steps(balancer: Balancer, config: Bench, n_packs: int) -> _Job[Problem, float] | None:
     n_ranks = max(n_packs // (config.n_micro_steps * config.packs_per_cell), 1)
     grid = Grid(n_ranks, config.n_micro_steps, Barrier.MICRO_STEP, Counts.EQUAL)
     return _planning(balancer, _lognormal(np.random.default_rng(config.seed), n_packs), grid)
 
 
-def _planning(balancer: Balancer, loads: Int64, grid: Grid) -> _Job[Problem] | None:
+def _planning(balancer: Balancer, loads: Int64, grid: Grid) -> _Job[Problem, float] | None:
     """Return the job of one plan; every run gets a fresh problem, without cached orders. None: the balancer refuses."""
     if balancer.refusal(Problem(loads, grid)) is not None:
         return None
-    return _Job(loads, lambda: Problem(loads, grid), lambda problem: 1 + balancer.plan(problem).gap)
+    return _Job(loads, lambda: Problem(loads, grid), lambda problem: balancer.plan(problem).gap, _above_bound)
 
 
 def _constrained(
     balancer: Balancer, seed: int, make: Callable[[np.random.Generator, int], Problem], n_packs: int
-) -> _Job[Problem]:
+) -> _Job[Problem, float]:
     problem = make(np.random.default_rng(seed), n_packs)
-    return _Job(problem.total, lambda: replace(problem), lambda each: 1 + balancer.plan(each).gap)
+    return _Job(problem.total, lambda: replace(problem), lambda problem: balancer.plan(problem).gap, _above_bound)
+
+
+def _above_bound(gap: float) -> float:
+    return 1 + gap
 
 
 def _capped(rng: np.random.Generator, n: int) -> Problem:
