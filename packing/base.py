@@ -78,7 +78,7 @@ class Packer(Algorithm, ABC):
     def _packing(self, samples: Samples, limits: Limits, parts: Cut, call: int) -> Packing:
         from .kernels import members_of, offsets_of
 
-        n_alone = int(parts.alone.sum())
+        n_alone = int(np.count_nonzero(parts.alone))
         together = ~parts.alone if n_alone else slice(None)
         soft = soft_amounts(samples, parts, self.targets)
         pieces = Pieces(parts.sizes[together], parts.caps, soft[together], call)
