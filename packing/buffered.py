@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .arrays import Int64, as_int
 from .base import Packer
-from .errors import CannotCut, CannotServe, InvalidParameter, InvalidSamples
+from .errors import CannotServe, InvalidParameter, InvalidSamples
 from .packs import Packing
 from .policies import LeftOver, cut
 from .samples import Limits, LimitsLike, Samples, SamplesLike
@@ -19,7 +18,10 @@ from .samples import Limits, LimitsLike, Samples, SamplesLike
 __all__ = ["Buffered", "BufferedState"]
 
 OLDEST = 3  # buffers of arrivals after which a piece leaves with its pack, full or not
-_OWN = ("entered", "arrival", "start", "stop", "whole")
+OF_PIECE, OF_SAMPLE = (
+    "piece: ",
+    "sample: ",
+)  # what a piece holds of a column, and what the sample that it comes from does
 
 
 class BufferedState(TypedDict):
@@ -130,7 +132,7 @@ class Buffered:
         self._waiting = {name: np.array(values, dtype=np.int64) for name, values in state["pieces"].items()}
 
     def _columns(self) -> list[str]:
-        return [name for name in self._waiting if name not in (*_OWN, "tokens")]
+        return [name.removeprefix(OF_PIECE) for name in self._waiting if name.startswith(OF_PIECE)]
 
     def _pieces(self, samples: Samples) -> tuple[dict[str, Int64], LeftOver]:
         """Apply the policies: the pieces by column, and what is left over by index in ``samples``."""
@@ -139,31 +141,26 @@ class Buffered:
                 f"all samples of a stream must have the same columns, {', '.join(self._columns()) or 'none'}; "
                 f"got {', '.join(samples.columns) or 'none'}."
             )
-        for name in samples.columns:
-            if name in _OWN:
-                raise InvalidSamples(f'a column of a stream cannot be called "{name}"; rename it.')
         parts = cut(samples, self.limits)
         sample = parts.sample
         whole = samples.tokens[sample]
-        start = np.zeros_like(whole) if parts.start is None else parts.start
-        stop = whole if parts.stop is None else parts.stop
-        if samples.spans is not None:
-            _refuse_cut_images(samples, sample, stop - start < whole)
         pieces = {
             "entered": self._entered + np.arange(len(whole)),
             "arrival": self._arrived + sample,
-            "start": start,
-            "stop": stop,
-            "whole": whole,
-            "tokens": stop - start,
-            **{name: samples.amounts(name, sample, parts.start, parts.stop) for name in samples.columns},
+            "start": np.zeros_like(whole) if parts.start is None else parts.start,
+            "stop": whole if parts.stop is None else parts.stop,
+            f"{OF_SAMPLE}tokens": whole,
         }
+        for name, amounts in samples.columns.items():
+            pieces[OF_PIECE + name] = samples.amounts(name, sample, parts.start, parts.stop)
+            pieces[OF_SAMPLE + name] = amounts[sample]
         return pieces, parts.left_over
 
     def _emit(self, everything: bool) -> _Emitted:
         """Pack all that waits, remove the pieces of the packs that leave, and return them."""
-        amounts = {name: self._waiting[name] for name in self._columns()}
-        packing = self.packer.pack(Samples(self._waiting["tokens"], amounts), self.limits, self._call)
+        amounts = {name: self._waiting[OF_PIECE + name] for name in self._columns()}
+        tokens = self._waiting["stop"] - self._waiting["start"]
+        packing = self.packer.pack(Samples(tokens, amounts), self.limits, self._call)
         self._call += 1
         leaves = np.ones(len(packing), dtype=np.bool_)
         if not everything:
@@ -184,7 +181,9 @@ class Buffered:
 
     def _packing(self, emitted: list[_Emitted], samples: Samples, left_over: LeftOver, arrived: int) -> Packing:
         """Return the packs in order of emission, over the samples that they or ``left_over`` name, by arrival."""
-        names = [*_OWN, *samples.columns]
+        columns = samples.columns
+        names = ["arrival", "start", "stop", f"{OF_SAMPLE}tokens"]
+        names += [prefix + name for name in columns for prefix in (OF_PIECE, OF_SAMPLE)]
         pieces: Mapping[str, Int64] = {
             name: np.concatenate([np.zeros(0, np.int64), *(each.pieces[name] for each in emitted)]) for name in names
         }
@@ -192,15 +191,15 @@ class Buffered:
         arrival, first, sample = np.unique(
             np.concatenate([pieces["arrival"], arrived + lost]), return_index=True, return_inverse=True
         )
-        tokens = np.concatenate([pieces["whole"], samples.tokens[lost]])[first]
-        columns = {
-            name: np.concatenate([pieces[name], amounts[lost]])[first] for name, amounts in samples.columns.items()
+        of_sample = {
+            name: np.concatenate([pieces[OF_SAMPLE + name], amounts[lost]])[first]
+            for name, amounts in (("tokens", samples.tokens), *columns.items())
         }
         n = len(pieces["arrival"])
-        is_whole = bool((pieces["stop"] - pieces["start"] == pieces["whole"]).all())
+        is_whole = bool((pieces["stop"] - pieces["start"] == of_sample["tokens"][sample[:n]]).all())
         counts = np.concatenate([np.zeros(1, np.int64), *(each.counts for each in emitted)])
         return Packing(
-            Samples(tokens, columns),
+            Samples(of_sample.pop("tokens"), of_sample),
             self.limits,
             np.cumsum(counts),
             sample[:n],
@@ -209,15 +208,5 @@ class Buffered:
             np.concatenate([np.zeros(0, np.int64), *(each.slots for each in emitted)]),
             LeftOver(sample[n:], left_over.tokens, left_over.reason),
             arrival,
-        )
-
-
-def _refuse_cut_images(samples: Samples, sample: Int64, is_cut: NDArray[np.bool_]) -> None:
-    """Raise `CannotCut` for the first of the pieces of ``sample`` that ``is_cut`` from one with images."""
-    bad = is_cut & (samples.columns["images"][sample] > 0)
-    if bad.any():
-        i = int(sample[np.argmax(bad)])
-        raise CannotCut(
-            f"sample {i} ({samples.tokens[i]} tokens, {samples.columns['images'][i]} images) would be cut, and a "
-            "stream does not keep the places of images. Use Oversize.DROP or Oversize.ISOLATE."
+            None if is_whole else {name: pieces[OF_PIECE + name] for name in columns},
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -27,6 +28,8 @@ class Packing(Immutable):
     ``start[i] : stop[i]`` where something was cut (else both are None and every piece is a whole sample).
     ``slots``: (n_packs,) tokens paid for: the capacity, or its own size for an isolated oversize sample.
     ``arrival``: (n_samples,) the number of each sample in its stream, rising; None outside of streams.
+    ``held``: by column, (n_pieces,) what each piece holds; None: as `Samples.amounts` has it. A stream does not keep
+    spans, which tell it of samples that were cut.
     """
 
     samples: Samples
@@ -38,6 +41,7 @@ class Packing(Immutable):
     slots: Int64
     left_over: LeftOver
     arrival: Int64 | None = None
+    held: Mapping[str, Int64] | None = None
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -141,7 +145,9 @@ class Packing(Immutable):
             "tokens_squared": self._per_pack(lengths * lengths),
         }
         for name in self.samples.columns:
-            sums[name] = self._per_pack(self.samples.amounts(name, self.sample, self.start, self.stop))
+            sums[name] = self._per_pack(
+                self.held[name] if self.held else self.samples.amounts(name, self.sample, self.start, self.stop)
+            )
         return sums
 
     def _per_pack(self, amounts: Int64) -> Int64:

@@ -25,8 +25,10 @@ from packing import (
     Oversized,
     Packer,
     Packing,
+    Portfolio,
     Reason,
     Samples,
+    Spans,
 )
 
 Pack = list[tuple[int, int]]  # (arrival, tokens) of each piece
@@ -128,6 +130,57 @@ def test_sums_are_those_of_the_samples() -> None:
     assert {**packing.sums()}.keys() == {**rest.sums()}.keys()
 
 
+rows = st.lists(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), max_size=3), min_size=1, max_size=20)
+
+
+@settings(max_examples=40)
+@given(
+    rows=rows,
+    cuts=st.lists(st.integers(0, 20), max_size=3),
+    size=st.integers(1, 8),
+    oversize=st.sampled_from([Oversize.TRUNCATE, Oversize.SPLIT]),
+    stop=st.integers(0, 20),
+)
+def test_pieces_of_a_sample_have_the_images_that_lie_in_them(
+    rows: list[list[tuple[int, int]]], cuts: list[int], size: int, oversize: Oversize, stop: int
+) -> None:
+    """Each sample is a sequence of (text, image); the stream is stopped and resumed once."""
+    spans = []
+    for row in rows:
+        ends = np.cumsum([0, *(text + image for text, image in row)]).tolist()
+        spans.append([(end - image, end) for (_, image), end in zip(row, ends[1:], strict=True)])
+    tokens = [sum(map(sum, row)) + 1 for row in rows]
+    samples = Samples(tokens, {}, Spans.of(spans))
+    edges = [0, *sorted({cut for cut in [*cuts, stop] if cut < len(rows)}), len(rows)]
+    buffered, out = Buffered(Portfolio(), Limits(12, (("images", 2),), oversize=oversize), size), []
+    for a, b in pairwise(edges):
+        out.append(buffered.push(Samples(tokens[a:b], {}, Spans.of(spans[a:b]))))
+        state = buffered.state_dict()
+        buffered = Buffered(buffered.packer, buffered.limits, size)
+        buffered.load_state_dict(pickle.loads(pickle.dumps(state)))
+    out.append(buffered.flush())
+    for packing in out:
+        sample, start, stop_at = packing.arrivals, packing.start, packing.stop
+        if start is None or stop_at is None:
+            start, stop_at = np.zeros_like(sample), packing.piece_tokens
+        for name in ("images", "image_tokens"):
+            held = samples.amounts(name, sample, start, stop_at)
+            assert packing.sums()[name].tolist() == [held[a:b].sum() for a, b in pairwise(packing.offsets.tolist())]
+            whole = packing.samples.columns[name]
+            assert packing.arrival is not None
+            assert whole.tolist() == samples.columns[name][packing.arrival].tolist()
+        assert packing.sums()["images"].max(initial=0) <= 2
+        assert pickle.loads(pickle.dumps(packing)).sums()["images"].tolist() == packing.sums()["images"].tolist()
+    assert sum(int(packing.tokens.sum() + packing.left_over.tokens.sum()) for packing in out) == sum(tokens)
+
+
+def test_a_column_may_have_any_name() -> None:
+    buffered = Buffered(NextFit(), 10, 4)
+    buffered.push(Samples([5, 3], {"start": [1, 2], "entered": [0, 4]}))
+    packing = buffered.flush()
+    assert (packing.sums()["start"].tolist(), packing.sums()["entered"].tolist()) == ([3], [4])
+
+
 def test_nothing_is_taken_by_a_push_that_is_refused() -> None:
     buffered = Buffered(EvenPacking(("images",)), 10, 4)
     buffered.push(Samples([5], {"images": [1]}))
@@ -137,8 +190,6 @@ def test_nothing_is_taken_by_a_push_that_is_refused() -> None:
         buffered.push([5])
     with pytest.raises(InvalidSamples, match="same columns, images; got images, video"):
         buffered.push(Samples([5], {"images": [1], "video": [0]}))
-    with pytest.raises(InvalidSamples, match='cannot be called "start"'):
-        Buffered(NextFit(), 10, 4).push(Samples([5], {"start": [1]}))
     assert len(buffered) == 1
     assert packs(buffered.flush()) == [[(0, 5)]]
 
