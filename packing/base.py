@@ -76,22 +76,18 @@ class Packer(Algorithm, ABC):
         return self._packing(samples, limits, parts, call)
 
     def _packing(self, samples: Samples, limits: Limits, parts: Cut, call: int) -> Packing:
-        from .kernels import members_of, offsets_of
-
         n_alone = int(np.count_nonzero(parts.alone))
-        together = ~parts.alone if n_alone else slice(None)
+        together = np.flatnonzero(~parts.alone) if n_alone else slice(None)
         soft = soft_amounts(samples, parts, self.targets)
         pieces = Pieces(parts.sizes[together], parts.caps, soft[together], call)
         pieces.sizes.flags.writeable = pieces.caps.flags.writeable = pieces.soft.flags.writeable = False
-        grouped, offsets = self._checked(np.asarray(self.group(pieces)), pieces)
-        pack_of, slots = grouped, self.slots(pieces, grouped, len(offsets) - 1)
+        pack_of, offsets, members = self._checked(np.asarray(self.group(pieces)), pieces)
+        slots = self.slots(pieces, pack_of, len(offsets) - 1)
         if n_alone:
-            pack_of = np.empty(len(parts.sizes), dtype=np.int32)
-            pack_of[parts.alone] = np.arange(n_alone, dtype=np.int32)
-            pack_of[together] = grouped + np.int32(n_alone)
-            slots = np.concatenate([parts.sizes[parts.alone, 0], slots])
-            offsets = offsets_of(pack_of, len(slots))
-        members = members_of(pack_of, offsets, np.empty(len(pack_of), dtype=np.int64))
+            alone = np.flatnonzero(parts.alone)
+            members = np.concatenate([alone, np.flatnonzero(~parts.alone)[members]])
+            offsets = np.concatenate([np.arange(n_alone), n_alone + offsets])
+            slots = np.concatenate([parts.sizes[alone, 0], slots])
         return Packing(
             samples,
             limits,
@@ -103,10 +99,10 @@ class Packer(Algorithm, ABC):
             parts.left_over,
         )
 
-    def _checked(self, pack_of: NDArray[np.integer], pieces: Pieces) -> tuple[Int32, Int64]:
-        """Return a packer's answer as int32, and where each pack begins in it; `InvalidGroups` if it breaks the
+    def _checked(self, pack_of: NDArray[np.integer], pieces: Pieces) -> tuple[Int32, Int64, Int64]:
+        """Return a packer's answer as int32, where each pack begins, and its pieces; `InvalidGroups` if it breaks the
         contract."""
-        from .kernels import offsets_of, sums_by_group
+        from .kernels import members_and_sums, offsets_of
 
         n = len(pieces.sizes)
         if pack_of.shape != (n,) or pack_of.dtype.kind not in "iu":
@@ -121,10 +117,11 @@ class Packer(Algorithm, ABC):
         counts = np.diff(offsets)
         if not counts.all():
             raise InvalidGroups(f"{self!r} left pack {int(np.argmin(counts))} of {most + 1} empty.")
-        used = sums_by_group(pieces.sizes, checked, most + 1)
+        members = np.empty(n, dtype=np.int64)
+        used = members_and_sums(checked, offsets, pieces.sizes, int(pieces.caps[0]), members)
         if (used > pieces.caps).any():
             p, k = (int(i) for i in np.argwhere(used > pieces.caps)[0])
             raise InvalidGroups(
                 f"{self!r} put {used[p, k]} into pack {p}; limit {k} of {len(pieces.caps)} is {pieces.caps[k]}."
             )
-        return checked, offsets
+        return checked, offsets, members

@@ -15,6 +15,7 @@ __all__ = [
     "falling_by_counting",
     "first_fit",
     "in_input_order",
+    "members_and_sums",
     "members_of",
     "next_fit",
     "offsets_of",
@@ -58,6 +59,40 @@ def sums_by_group(sizes: Int64, group_of: Int32, n_groups: int) -> Int64:
     sums = np.zeros((n_groups, sizes.shape[1]), dtype=np.int64)
     for k in range(sizes.shape[1]):
         for i in range(len(sizes)):
+            sums[group_of[i], k] += sizes[i, k]
+    return sums
+
+
+@kernel
+def members_and_sums(group_of: Int32, offsets: Int64, sizes: Int64, most: int, members: Int64) -> Int64:
+    """Fill ``members`` as `members_of` does, and return the sums of ``sizes`` (n, k) over each group, (n_groups, k).
+
+    ``most``: no size of the first column is larger; below 2**31. Where both fit, a group's next place and its sum of
+    that column are one integer: one place in memory less to jump to, which is what takes the time. O(n k).
+    """
+    n, n_groups = len(group_of), len(offsets) - 1
+    longest, bits = 0, 0
+    for group in range(n_groups):
+        longest = max(longest, offsets[group + 1] - offsets[group])
+    while (longest * most) >> bits > 0:
+        bits += 1
+    if bits >= 62 or n >> (62 - bits) > 0:
+        members_of(group_of, offsets, members)
+        return sums_by_group(sizes, group_of, n_groups)
+    sums = np.zeros((n_groups, sizes.shape[1]), dtype=np.int64)
+    place_and_sum = offsets[:-1] << bits
+    short = np.empty(n, dtype=np.int32)
+    for i in range(n):
+        group = group_of[i]
+        both = place_and_sum[group]
+        short[both >> bits] = i
+        place_and_sum[group] = both + (1 << bits) + sizes[i, 0]
+    for i in range(n):
+        members[i] = short[i]
+    for group in range(n_groups):
+        sums[group, 0] = place_and_sum[group] & ((1 << bits) - 1)
+    for k in range(1, sizes.shape[1]):
+        for i in range(n):
             sums[group_of[i], k] += sizes[i, k]
     return sums
 

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packing.arrays import descending_order
-from packing.kernels import falling_by_counting, in_input_order, members_of, offsets_of, sums_by_group
+from packing.kernels import (
+    falling_by_counting,
+    in_input_order,
+    members_and_sums,
+    members_of,
+    offsets_of,
+    sums_by_group,
+)
 
 
 @given(st.lists(st.one_of(st.integers(0, 5), st.integers(0, 2**62 - 1)), max_size=50))
@@ -43,3 +50,16 @@ def test_members_of_a_group_come_together_in_order(groups: list[int]) -> None:
         expected = [i for i, g in enumerate(groups) if g == group]
         assert members[offsets[group] : offsets[group + 1]].tolist() == expected
         assert sums[group].tolist() == [sum(2 * i for i in expected), sum(2 * i + 1 for i in expected)]
+
+
+@pytest.mark.parametrize(("n", "n_groups", "most"), [(50, 7, 9), (5_000, 90, 2**31 - 1), (100_000, 1, 2**31 - 1)])
+def test_members_and_sums_are_those_found_apart(n: int, n_groups: int, most: int) -> None:
+    """Place and sum in one integer where both fit; the last case has no room for them."""
+    rng = np.random.default_rng(0)
+    group_of = rng.integers(0, n_groups, n).astype(np.int32)
+    sizes = rng.integers(0, most, (n, 2), endpoint=True)
+    sizes[:, 1] += 2**40
+    offsets, members = offsets_of(group_of, n_groups), np.empty(n, dtype=np.int64)
+    sums = members_and_sums(group_of, offsets, sizes, most, members)
+    assert sums.tolist() == sums_by_group(sizes, group_of, n_groups).tolist()
+    assert members.tolist() == np.argsort(group_of, kind="stable").tolist()
