@@ -44,11 +44,13 @@ class PackId(NamedTuple):
 class Delivery:
     """A step's packs of this rank, by micro-step: (pack, its id or None for a dummy).
 
-    With a ``cargo``, some packs are `Awaiting` what it brings to the device.
+    With a ``cargo``, some packs are `Awaiting` what it brings to the device. ``own``: how many packs that were loaded
+    here come, on any rank, in each micro-step.
     """
 
     step: int
     cells: tuple[tuple[tuple[object, PackId | None], ...], ...]
+    own: tuple[int, ...]
     totals: Mapping[str, int]
     gains: Gains
     spans: tuple[Span, ...]
@@ -135,7 +137,9 @@ class Executor:
             assert ready is not None
             cargo = self._freight.load(number, manifest, ready, self._exchange)
         gains = gains_of(settings, table, plan, (way, tensor_way), self._rank, dummies)
-        return Delivery(number, cells, totals(settings, table), gains, tuple(self._spans), cargo)
+        grid = settings.grid
+        own = np.bincount(cell[table.home_rank == self._rank] // grid.n_ranks, minlength=grid.n_micro_steps)
+        return Delivery(number, cells, tuple(own), totals(settings, table), gains, tuple(self._spans), cargo)
 
     def _agreed(self, number: int, offered: Sequence[Weighed], parcels: Sequence[Parcel]) -> Table:
         offer = Offer(
