@@ -16,7 +16,7 @@ from balancers import Plan, Problem
 from packing.arrays import Int64
 
 from .agreement import Offer, Table
-from .errors import ExchangeError, RankLost
+from .errors import ExchangeError
 from .exchange import Route, route
 from .freight import Cargo, Freight
 from .gains import Gains, gains_of, totals
@@ -98,8 +98,7 @@ class Executor:
             raise
         except Exception as problem:
             trace = "".join(traceback.format_exception(problem))
-            with self._store_alive(number):
-                self.meeting.fail(problem, trace)
+            self.meeting.fail(problem, trace)
             traceback.clear_frames(problem.__traceback__)  # else the error keeps packs and buffers alive
             raise
 
@@ -114,7 +113,7 @@ class Executor:
             parcels = [parcel(each.pack, self._device) for each in offered]
         if self._dummy is None and offered:
             self._dummy = (offered[0].pack,)
-        with self._span("meet"), self._store_alive(number):
+        with self._span("meet"):
             meet.at(number, "agree")
             meet.meet()
         with self._span("agree"):
@@ -124,7 +123,7 @@ class Executor:
         cell, plan = self._planned(number, table)
         way = self._way(table, cell, table.n_bytes)
         if settings.mode is Mode.BALANCE or len(way.pack):
-            with self._span("meet"), self._store_alive(number):
+            with self._span("meet"):
                 meet.meet(plan.digest() if plan else "home", self._explain)
         tensor_way = self._way(table, cell, table.n_tensor_bytes)
         sent = [parcels[int(table.place[pack])] for pack in tensor_way.sent(self._rank)]
@@ -160,8 +159,7 @@ class Executor:
         home = self._settings.home(table)
         if self._settings.mode is Mode.OFF:
             return home, None
-        with self._store_alive(number):
-            self.meeting.enter(number, "plan")
+        self.meeting.enter(number, "plan")
         with self._span("plan"):
             problem = self._settings.problem(table, number)
             plan = self._settings.plan(problem) if self._settings.portable else self._planned_by_rank_0(number, problem)
@@ -170,11 +168,10 @@ class Executor:
     def _planned_by_rank_0(self, number: int, problem: Problem) -> Plan:
         """The balancer may differ between machines: the cells of rank 0 travel through the store."""
         planned = self._settings.plan(problem).cell.tolist() if self._rank == 0 else []
-        with self._store_alive(number):
-            if self._rank == 0:
-                self.meeting.tell(" ".join(map(str, planned)))
-            self.meeting.meet()
-            cell = np.array(self.meeting.told().split(), dtype=np.int32)
+        if self._rank == 0:
+            self.meeting.tell(" ".join(map(str, planned)))
+        self.meeting.meet()
+        cell = np.array(self.meeting.told().split(), dtype=np.int32)
         return self._settings.plan(problem, cell)
 
     def _way(self, table: Table, cell: Int64, n_bytes: Int64) -> Route:
@@ -195,8 +192,7 @@ class Executor:
         """Return what arrives here, by pack."""
         if not len(way.pack):
             return {}
-        with self._store_alive(number):
-            self.meeting.enter(number, "exchange")
+        self.meeting.enter(number, "exchange")
         with self._span("pack"):
             content = self._memory.take(way.sent_bytes(self._rank))
             start = 0
@@ -265,24 +261,4 @@ class Executor:
         try:
             yield
         except RuntimeError as error:
-            try:
-                lost = self.meeting.lose(error)
-            except RuntimeError as gone:
-                lost = _store_gone(gone, -1)
-            raise lost from error
-
-    @contextmanager
-    def _store_alive(self, number: int) -> Iterator[None]:
-        """The store ends with the process that holds it, usually that of rank 0."""
-        try:
-            yield
-        except ExchangeError:
-            raise
-        except RuntimeError as error:
-            raise _store_gone(error, number) from error
-
-
-def _store_gone(error: RuntimeError, number: int) -> RankLost:
-    return RankLost(
-        f"step {number}: the rendezvous store is gone; rank 0 usually holds it. {error}", (0,), number, "meet"
-    )
+            raise self.meeting.lose(error) from error

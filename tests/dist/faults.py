@@ -75,8 +75,9 @@ def train(
     overlap: bool = True,
     balancer: Balancer | None = None,
     packs_per_cell: int = 1,
+    victim: int = 1,
 ) -> Told:
-    """Train 40 steps; rank 1 goes wrong as ``how`` says."""
+    """Train 40 steps; rank ``victim`` goes wrong as ``how`` says."""
     balanced = loader(
         source(how, 40 * packs_per_cell),
         balancer=balancer,
@@ -90,7 +91,7 @@ def train(
     try:
         for batch in balanced:
             steps += 1
-            if rank == 1 and batch.step == at_step:
+            if rank == victim and batch.step == at_step:
                 if how == "kill":
                     os.kill(os.getpid(), signal.SIGKILL)
                 if how == "stop":
@@ -114,6 +115,44 @@ def train(
     assert time.monotonic() - begin < 5
     assert not [thread for thread in threading.enumerate() if thread.name == "evenstep-exchange"]
     return told
+
+
+def hold_store() -> None:
+    """Begin a new job, whose rendezvous store is held by rank 0."""
+    rank, n, limit = td.get_rank(), td.get_world_size(), timedelta(seconds=20)
+    shared = td.distributed_c10d._get_default_store()
+    if rank == 0:
+        store = td.TCPStore("127.0.0.1", 0, None, True, limit, wait_for_workers=False)  # type: ignore[attr-defined]
+        shared.set("port", str(store.port))
+    else:
+        store = td.TCPStore("127.0.0.1", int(shared.get("port")), None, False, limit)  # type: ignore[attr-defined]
+    td.destroy_process_group()
+    td.init_process_group("gloo", store=store, rank=rank, world_size=n, timeout=limit)
+
+
+def holder_dies(at_step: int, timeout: float, depth: int, overlap: bool) -> Told:
+    """Train; the rank that holds the store is killed."""
+    hold_store()
+    return train("kill", at_step, timeout, depth, overlap, victim=0)
+
+
+def holder_dies_between(when: str) -> tuple[str, str, tuple[int, ...], float]:
+    """The rank that holds the store is killed before a loader is built, or a pass begun; return what others hear."""
+    hold_store()
+    begin = 0.0
+    try:
+        if when == "pass":
+            balanced = loader(own_packs([5] * td.get_world_size()), timeout=1.0, device="cpu", transport="device")
+        if td.get_rank() == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(0.5)
+        begin = time.monotonic()
+        if when == "construction":
+            balanced = loader(own_packs([5] * td.get_world_size()), timeout=1.0)
+        list(balanced)
+    except ExchangeError as error:
+        return type(error).__name__, str(error), error.ranks, time.monotonic() - begin
+    return "nothing", "", (), 0.0
 
 
 def planning_takes_longer_than_the_group_waits() -> Told:

@@ -9,8 +9,9 @@ import pytest
 import torch.distributed as td
 
 import dist.watch
-from dist import ExchangeTimeout
-from dist.meeting import Patience, Store
+from dist import ExchangeTimeout, RankLost
+from dist.meeting import Patience
+from dist.store import Holder, Store
 from dist.watch import Watch, passed
 
 from .lazy import Mark
@@ -19,7 +20,7 @@ from .lazy import Mark
 def watches(n: int, timeout_s: float = 0.01, pass_number: int = 3) -> list[Watch]:
     """One for each rank, on one store."""
     store = cast("Store", td.HashStore())  # type: ignore[attr-defined]
-    return [Watch(store, rank, n, pass_number, Patience(timeout_s)) for rank in range(n)]
+    return [Watch(store, Holder(0), rank, n, pass_number, Patience(timeout_s)) for rank in range(n)]
 
 
 def told(watch: Watch, step: int) -> tuple[str, tuple[int, ...], int, str]:
@@ -61,19 +62,18 @@ def test_where_all_have_launched_no_rank_is_accused() -> None:
     assert 0.25 <= time.monotonic() - begin < 2
 
 
-def test_without_the_store_its_holder_is_named() -> None:
+@pytest.mark.parametrize(("holder", "who"), [(Holder(0), "rank 0"), (Holder(None), "a process outside of these ranks")])
+def test_without_the_store_its_holder_is_named(holder: Holder, who: str) -> None:
     server = td.TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
     store = td.TCPStore("127.0.0.1", server.port, None, is_master=False)  # type: ignore[attr-defined]
-    watch = Watch(store, 1, 2, 0, Patience(0.01))
+    watch = Watch(store, holder, 1, 2, 0, Patience(0.01))
     watch.launched(4)
     del server
-    text, *attributes = told(watch, 4)
-    assert text.startswith(
-        "step 4, device exchange: rank 1 waited 0.01 s in vain. Not launched by rank 0 (the rendezvous store, which "
-        "rank 0 usually holds, is gone: "
-    )
-    assert text.endswith(")." + REMEDY)
-    assert attributes == [(0,), 4, "device exchange"]
+    text = f"step 4, device exchange: the rendezvous store is gone, which {who} usually holds. "
+    with pytest.raises(RankLost, match=f"^{text}") as caught:
+        watch.wait(Mark(), 4)
+    assert caught.value.ranks == (() if holder.rank is None else (0,))
+    assert (caught.value.step, caught.value.phase) == (4, "device exchange")
 
 
 def test_time_counts_only_while_somebody_waits() -> None:
