@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 import weakref
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from packing.arrays import Int64
 from .errors import ExchangeError, InvalidLoader, RankLost
 from .freight import DeviceFreight, Freight, HostFreight
 from .meeting import Meeting, Patience
+from .neighbours import Neighbours, address_of
 from .store import Holder, another, store_of, under
 from .streams import Streams
 from .transport import DeviceTransport, HostTransport, NoTransport, Transport, Via
@@ -43,6 +45,7 @@ class Circle:
         self._passes = 0
         self._last: Meeting | None = None
         self._transport: Transport = NoTransport()
+        self._neighbours = Neighbours()
         self._via, self._between_devices = via, cast("DeviceTransport | None", None)
         self._streams = streams
         self._side_streams = [streams.new() for _ in range(2)] if streams else []  # once: a device has only some
@@ -74,11 +77,14 @@ class Circle:
                 if self._streams is not None and self._via is not Via.HOST:
                     self._between_devices = DeviceTransport(self._ranks, self._streams, self.timeout_s)
                     weakref.finalize(self, self._between_devices.close)
-            return self._transport.gather(np.array([length]))[:, 0]
+            said = self._transport.gather(np.array([length, *address_of(os.getpid())]))
         except ExchangeError:
             raise
         except RuntimeError as error:
             raise meeting.lose(error) from error
+        self._neighbours = Neighbours([(mark, process) for _, mark, process in said.tolist()])
+        weakref.finalize(self, self._neighbours.close)
+        return said[:, 0]
 
     def begin(self, patience: Patience, stop: Event) -> tuple[int, Meeting, Transport]:
         """Return the number of a new pass, its meeting and its transport. Raises `RankLost` if a pass broke off."""
@@ -86,7 +92,9 @@ class Circle:
             raise RankLost(f"this loader is of no more use: {self.broken}. Build a new one.", (), 0, "begin")
         number, self._passes = self._passes, self._passes + 1
         store = under(f"pass {number}", self._store)
-        meeting = Meeting(store, self._holder, self.rank, self.n_ranks, patience, stop, self._last)
+        meeting = Meeting(
+            store, self._holder, self.rank, self.n_ranks, patience, stop, self._last, self._neighbours.ended
+        )
         self._last = meeting
         return number, meeting, self._transport
 
@@ -107,6 +115,7 @@ class Circle:
     def close(self) -> None:
         """Free the groups; again is harmless."""
         self._transport.close()
+        self._neighbours.close()
         if self._between_devices is not None:
             self._between_devices.close()
         self.broken = self.broken or "it was closed"

@@ -90,10 +90,14 @@ class Meeting:
         patience: Patience,
         stop: Event,
         last: Meeting | None = None,
+        ended: Callable[[], list[int]] = list,
     ) -> None:
-        """``last``: the meeting of the pass before, whose keys are removed once all have left it."""
+        """``last``: the meeting of the pass before, whose keys are removed once all have left it.
+
+        ``ended`` tells which ranks are dead for certain.
+        """
         self._store, self._rank, self._n_ranks = store, rank, n_ranks
-        self._patience, self._stop, self._holder = patience, stop, holder
+        self._patience, self._stop, self._holder, self._ended = patience, stop, holder, ended
         self._round, self._step = 0, -1
         self._phase = "start"
         self._verdict = NONE
@@ -205,6 +209,9 @@ class Meeting:
                 return
             if self._stop.is_set():
                 self.close()
+                return
+            if dead := self._ended():
+                self._rule("lost", dead, f"{self._where(dead)}, whose process has ended")
                 return
             waited, passed = self._patience.waited, monotonic() - begin
             if waited > self._patience.timeout_s:

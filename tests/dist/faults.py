@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -115,6 +117,22 @@ def train(
     assert time.monotonic() - begin < 5
     assert not [thread for thread in threading.enumerate() if thread.name == "evenstep-exchange"]
     return told
+
+
+def halted(how: str) -> int:
+    """Train 40 steps; rank 1 does nothing at all for two seconds. Return the steps."""
+    steps = 0
+    balanced = loader(own_packs([40] * td.get_world_size()))
+    for batch in balanced:
+        steps += 1
+        if td.get_rank() == 1 and batch.step == 10:
+            if how == "stopped":
+                subprocess.Popen(["sh", "-c", f"sleep 2; kill -CONT {os.getpid()}"])
+                os.kill(os.getpid(), signal.SIGSTOP)
+            else:
+                ctypes.PyDLL(None).sleep(2)  # called without giving the lock away
+    balanced.close()
+    return steps
 
 
 def hold_store() -> None:

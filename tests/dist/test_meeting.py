@@ -105,6 +105,28 @@ def test_a_late_rank_is_named_with_where_it_was_last() -> None:
     assert 0.5 <= time.monotonic() - begin < 3
 
 
+def test_who_sees_a_rank_end_tells_all_even_if_nobody_waits_for_them() -> None:
+    party = Party(3, trying=False)
+    stop, patience = party.stops[0], party.patience[0]
+    party.meetings[0] = Meeting(party.store, Holder(None), 0, 3, patience, stop, ended=lambda: [1])
+    party.meetings[1].enter(6, "exchange")
+    outcomes = party.run(arrive("ready"), lambda meeting: None, arrive("ready"))
+    text = r"^step 7, plan: lost rank 1 \(last at step 6, exchange\), whose process has ended$"
+    assert all_alike([outcomes[0], outcomes[2]], RankLost, text).ranks == (1,)
+
+
+def test_a_rank_that_ends_just_after_a_meeting_was_at_it() -> None:
+    party = Party(2)
+
+    def comes_and_ends() -> list[int]:
+        arrive("ready")(party.meetings[1])
+        return [1]
+
+    stop, patience = party.stops[0], party.patience[0]
+    party.meetings[0] = Meeting(party.store, Holder(None), 0, 2, patience, stop, ended=comes_and_ends)
+    assert party.run(arrive("ready"), lambda meeting: None) == [None, None]
+
+
 def test_nobody_who_is_not_waited_for_is_late() -> None:
     def slow(meeting: Meeting) -> None:
         time.sleep(1)
