@@ -121,11 +121,10 @@ class Executor:
         if settings.ended(table.counts):
             return None
         cell, plan = self._planned(number, table)
-        way = self._way(table, cell, table.n_bytes)
+        way, tensor_way = self._ways(table, cell)
         if settings.mode is Mode.BALANCE or len(way.pack):
             with self._span("meet"):
                 meet.meet(plan.digest() if plan else "home", self._explain)
-        tensor_way = self._way(table, cell, table.n_tensor_bytes)
         sent = [parcels[int(table.place[pack])] for pack in tensor_way.sent(self._rank)]
         leaving = [each for packed in sent for each in packed.tensors]
         manifest = Manifest(self._device, self._rank, tensor_way, leaving)
@@ -159,7 +158,7 @@ class Executor:
         home = self._settings.home(table)
         if self._settings.mode is Mode.OFF:
             return home, None
-        self.meeting.enter(number, "plan")
+        self.meeting.at(number, "plan")
         with self._span("plan"):
             problem = self._settings.problem(table, number)
             plan = self._settings.plan(problem) if self._settings.portable else self._planned_by_rank_0(number, problem)
@@ -174,9 +173,9 @@ class Executor:
         cell = np.array(self.meeting.told().split(), dtype=np.int32)
         return self._settings.plan(problem, cell)
 
-    def _way(self, table: Table, cell: Int64, n_bytes: Int64) -> Route:
-        """Return who sends what, of ``n_bytes`` per pack: the packs that move, and a copy of pack 0 to each rank that
-        needs a dummy of which it has none."""
+    def _ways(self, table: Table, cell: Int64) -> tuple[Route, Route]:
+        """Return who sends what, of frames and of tensors that travel apart: the packs that move, and a copy of pack 0
+        to each rank that needs a dummy of which it has none."""
         n_ranks = self._settings.grid.n_ranks
         source, target = table.home_rank, cell % n_ranks
         moved = np.flatnonzero(source != target)
@@ -184,7 +183,10 @@ class Executor:
         bare = np.flatnonzero((table.has_dummy == 0) & (held == 0))
         pack = np.concatenate([moved, np.zeros(len(bare), dtype=np.int64)])
         ends = [np.concatenate(each) for each in ((source[moved], source[:1].repeat(len(bare))), (target[moved], bare))]
-        return route(pack, ends[0], ends[1], n_bytes[pack], n_ranks)
+        return (
+            route(pack, ends[0], ends[1], table.n_bytes[pack], n_ranks),
+            route(pack, ends[0], ends[1], table.n_tensor_bytes[pack], n_ranks),
+        )
 
     def _moved(
         self, number: int, table: Table, way: Route, sent: Sequence[Parcel], manifest: Manifest
@@ -230,10 +232,11 @@ class Executor:
         for micro_step in range(grid.n_micro_steps):
             own = micro_step * grid.n_ranks + self._rank
             packs: list[tuple[object, PackId | None]] = []
-            for pack in np.flatnonzero(cell == own).tolist():
-                rank, place = int(table.home_rank[pack]), int(table.place[pack])
+            here = np.flatnonzero(cell == own)
+            origin = (each[here].tolist() for each in (table.home_rank, table.place, table.index))
+            for pack, rank, place, index in zip(here.tolist(), *origin, strict=True):
                 content = manifest.stays(offered[place].pack) if rank == self._rank else received[pack]
-                packs.append((content, PackId(rank, int(table.index[pack]))))
+                packs.append((content, PackId(rank, index)))
             for _ in range(int(wanted[own] - held[own])):
                 if not dummy:
                     dummy = [manifest.stays(*self._dummy) if self._dummy else next(iter(received.values()))]

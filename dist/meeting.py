@@ -100,11 +100,12 @@ class Meeting:
         self._patience, self._stop, self._holder, self._ended = patience, stop, holder, ended
         self._round, self._step = 0, -1
         self._phase = "start"
+        self._met = "start"  # where all ranks were in the last meeting
         self._verdict = NONE
         self._last = last
 
     def at(self, step: int, phase: str) -> None:
-        """Note where this rank is; others can read it from the next `enter` or `meet` on."""
+        """Note where this rank is; others can read it from the next `enter` or `meet` on, if that takes a while."""
         self._step, self._phase = step, phase
 
     @_asking
@@ -120,10 +121,10 @@ class Meeting:
         `RankDisagreement` (``explain`` tells from ranks by word what differs), `RankFailed`, `RankClosed`, `RankLost`
         or `ExchangeTimeout`, by what the verdict says.
         """
-        self._sign(word)
+        if word:
+            self._sign(word)
         if self._store.add("arrived", 1) < self._n_ranks * (self._round + 1):
-            self._sign(word, waiting=True)
-            self._wait()
+            self._wait(word)
         elif word:
             self._judge(explain)
         else:
@@ -134,6 +135,7 @@ class Meeting:
             self._last.forget()
             self._last = None
         self._round += 1
+        self._met = f"step {self._step}, {self._phase}"
 
     @_asking
     def tell(self, text: str) -> None:
@@ -200,8 +202,8 @@ class Meeting:
         odd = sorted(rank for those in sorted(ranks.values(), key=len)[:-1] for rank in those)
         self._rule("disagreed", odd, explain(ranks) if explain else _listed(ranks))
 
-    def _wait(self) -> None:
-        begin, warned = monotonic(), False
+    def _wait(self, word: str) -> None:
+        begin, signed, warned = monotonic(), False, False
         while True:
             # compare-and-set of a text that no verdict has: reads in one request, without waiting for the key
             self._read(self._store.compare_set("verdict", "?", "?"))
@@ -222,6 +224,9 @@ class Meeting:
                 warned = True
                 log.warning("step %d, %s: still waiting for %s", self._step, self._phase, self._where(self._missing()))
             if passed > LOOK_AGAIN_S:
+                if not signed:
+                    self._sign(word, waiting=True)
+                    signed = True
                 sleep(min(passed / 8, POLL_S))
 
     def _missing(self) -> list[int]:
@@ -235,9 +240,9 @@ class Meeting:
         """Return the number of meetings that a rank has come to, and where it was."""
         key = f"rank/{rank}"
         if not self._store.check([key]):
-            return 0, "not seen yet"
+            return 0, f"last at {self._met}" if self._round else "not seen yet"
         n_meetings, where, _ = json.loads(self._store.get(key))
-        return n_meetings, f"last at {where}"
+        return n_meetings, f"last at {where if n_meetings >= self._round else self._met}"
 
     def _rule(self, kind: str, ranks: Sequence[int] = (), text: str = "", details: str = "") -> None:
         """Write a verdict on this meeting, unless there is one; then take that."""

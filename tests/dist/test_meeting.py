@@ -105,6 +105,23 @@ def test_a_late_rank_is_named_with_where_it_was_last() -> None:
     assert 0.5 <= time.monotonic() - begin < 3
 
 
+def test_a_rank_that_never_said_where_it_was_is_known_from_the_last_meeting() -> None:
+    """Who is not waited for tells nobody: that costs a request. But all were in the last meeting."""
+    party = Party(2, timeout_s=0.5)
+
+    def meets(meeting: Meeting) -> None:
+        meeting.at(6, "plan")
+        meeting.meet()
+
+    def stays(meeting: Meeting) -> None:
+        meets(meeting)
+        arrive("ready")(meeting)
+
+    outcomes = party.run(stays, meets)
+    assert outcomes[1] is None
+    all_alike(outcomes[:1], ExchangeTimeout, r"step 7, plan: waited in vain for rank 1 \(last at step 6, plan\), after")
+
+
 def test_who_sees_a_rank_end_tells_all_even_if_nobody_waits_for_them() -> None:
     party = Party(3, trying=False)
     stop, patience = party.stops[0], party.patience[0]
