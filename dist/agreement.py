@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -42,12 +43,12 @@ class Table:
     n_tensor_bytes: Int64  # (n_packs,)
     index: Int64  # (n_packs,)
 
-    @property
+    @cached_property
     def home_rank(self) -> Int64:
         """Rank that holds each pack, (n_packs,)."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
-    @property
+    @cached_property
     def place(self) -> Int64:
         """Number of each pack among those of its rank, (n_packs,)."""
         first = np.cumsum(self.counts) - self.counts

@@ -8,16 +8,17 @@ import weakref
 from collections.abc import Callable
 from threading import Event
 from typing import cast
-from zlib import crc32
 
 import numpy as np
 import torch.distributed as td
 
 from packing.arrays import Int64
 
-from .errors import InvalidLoader, RankLost
+from .errors import ExchangeError, InvalidLoader, RankLost
 from .freight import DeviceFreight, Freight, HostFreight
-from .meeting import STORE_TIMEOUT, Meeting, Patience, Store
+from .meeting import Meeting, Patience
+from .neighbours import Neighbours, address_of
+from .store import Holder, another, store_of, under
 from .streams import Streams
 from .transport import DeviceTransport, HostTransport, NoTransport, Transport, Via
 from .watch import Watch
@@ -38,10 +39,13 @@ class Circle:
         self.rank, self.n_ranks, self.timeout_s = (td.get_rank(group) if ranks else 0), n_ranks, timeout_s
         self.broken: str | None = None  # why no further pass can begin
         self._ranks = ranks
-        self._store = _store_of(ranks, self.rank)
+        self._holder = Holder.among(ranks)
+        with self._holder.asked(0, "construction"):
+            self._store = store_of(ranks, self.rank)
         self._passes = 0
         self._last: Meeting | None = None
         self._transport: Transport = NoTransport()
+        self._neighbours = Neighbours()
         self._via, self._between_devices = via, cast("DeviceTransport | None", None)
         self._streams = streams
         self._side_streams = [streams.new() for _ in range(2)] if streams else []  # once: a device has only some
@@ -52,7 +56,7 @@ class Circle:
         Raises `RankDisagreement` where the words, or the order in which loaders are built, differ.
         """
         patience = Patience(self.timeout_s)
-        meeting = Meeting(_under("built", self._store), self.rank, self.n_ranks, patience, Event())
+        meeting = Meeting(under("built", self._store), self._holder, self.rank, self.n_ranks, patience, Event())
         with patience.tried():
             meeting.at(0, "construction")
             meeting.meet(word)
@@ -66,20 +70,31 @@ class Circle:
         with patience.tried():
             meeting.meet()
         self._last = meeting
-        if self.n_ranks > 1:
-            self._transport = HostTransport(self._ranks)
-            weakref.finalize(self, self._transport.close)
-            if self._streams is not None and self._via is not Via.HOST:
-                self._between_devices = DeviceTransport(self._ranks, self._streams, self.timeout_s)
-                weakref.finalize(self, self._between_devices.close)
-        return self._transport.gather(np.array([length]))[:, 0]
+        try:
+            if self.n_ranks > 1:
+                self._transport = HostTransport(self._ranks)
+                weakref.finalize(self, self._transport.close)
+                if self._streams is not None and self._via is not Via.HOST:
+                    self._between_devices = DeviceTransport(self._ranks, self._streams, self.timeout_s)
+                    weakref.finalize(self, self._between_devices.close)
+            said = self._transport.gather(np.array([length, *address_of(os.getpid())]))
+        except ExchangeError:
+            raise
+        except RuntimeError as error:
+            raise meeting.lose(error) from error
+        self._neighbours = Neighbours([(mark, process) for _, mark, process in said.tolist()])
+        weakref.finalize(self, self._neighbours.close)
+        return said[:, 0]
 
     def begin(self, patience: Patience, stop: Event) -> tuple[int, Meeting, Transport]:
         """Return the number of a new pass, its meeting and its transport. Raises `RankLost` if a pass broke off."""
         if self.broken:
             raise RankLost(f"this loader is of no more use: {self.broken}. Build a new one.", (), 0, "begin")
         number, self._passes = self._passes, self._passes + 1
-        meeting = Meeting(_under(f"pass {number}", self._store), self.rank, self.n_ranks, patience, stop, self._last)
+        store = under(f"pass {number}", self._store)
+        meeting = Meeting(
+            store, self._holder, self.rank, self.n_ranks, patience, stop, self._last, self._neighbours.ended
+        )
         self._last = meeting
         return number, meeting, self._transport
 
@@ -91,13 +106,16 @@ class Circle:
         slots = depth + 2  # one more than steps that may be loaded and not yet launched
         if self._via is Via.HOST:
             return HostFreight(self._streams, side, lane, slots)
-        store = self._store.clone()  # type: ignore[attr-defined]  # the training loop's thread has a connection of its own
-        watch = Watch(store, self.rank, self.n_ranks, self._passes - 1, patience)
+        number = self._passes - 1
+        with self._holder.asked(0, "begin"):
+            store = another(self._store)  # for the training loop's thread
+        watch = Watch(store, self._holder, self.rank, self.n_ranks, number, patience)
         return DeviceFreight(self._streams, side, self._between_devices, watch, slots)
 
     def close(self) -> None:
         """Free the groups; again is harmless."""
         self._transport.close()
+        self._neighbours.close()
         if self._between_devices is not None:
             self._between_devices.close()
         self.broken = self.broken or "it was closed"
@@ -120,23 +138,3 @@ def _ranks_of(group: td.ProcessGroup | None, n_ranks: int) -> list[int]:
     if td.get_rank() not in ranks:
         raise InvalidLoader(f"rank {td.get_rank()} is not in the group {ranks}.")
     return ranks
-
-
-def _store_of(ranks: list[int], rank: int) -> Store:
-    """Return the part of the rendezvous store that belongs to this loader: the n-th that these ranks build.
-
-    A connection of its own, since a store serves one thread at a time.
-    """
-    if not ranks:
-        return cast("Store", td.HashStore())  # type: ignore[attr-defined]
-    job = td.distributed_c10d._get_default_store().clone()  # type: ignore[attr-defined]
-    job.set_timeout(STORE_TIMEOUT)
-    life = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    ours = _under(
-        f"evenstep/{life}/{'-'.join(map(str, ranks)) if len(ranks) < 9 else crc32(repr(ranks).encode())}", job
-    )
-    return _under(str(ours.add(f"loaders of {rank}", 1)), ours)
-
-
-def _under(prefix: str, store: Store) -> Store:
-    return cast("Store", td.PrefixStore(prefix, store))  # type: ignore[attr-defined, arg-type]

@@ -65,7 +65,7 @@ class Progress:
     micro_step: int
     position: Position  # of the source before ``step``
     carried: tuple[Weighed, ...] = ()  # packs that lead the next pass
-    dropped: int = 0  # packs that were loaded on this rank and came to none
+    pending: int = 0  # packs that were loaded on this rank and have not come to any, nor are carried
 
 
 @dataclass
@@ -104,6 +104,9 @@ class Pass(Iterator[MicroBatch]):
         self._pulled, self._asked = 0, progress.micro_step  # micro-steps of this pass
         self._source_over = self._over = False
         self._batches: deque[MicroBatch] = deque()
+        self._own: tuple[int, ...] = ()  # packs of ``source`` that come, to any rank, in each micro-step of the step
+        self._came = 0  # packs of ``source`` that have come
+        progress.pending = source.loaded
         self._spans: list[Span] = []
         self._left_us = _now_us()
         self.close = weakref.finalize(self, _close, runner, circle, self._begun)
@@ -125,6 +128,8 @@ class Pass(Iterator[MicroBatch]):
         last = not self._batches
         if last:
             self._held.popleft()
+        self._came += self._own[batch.micro_step]
+        self._progress.pending = self._source.loaded - self._came
         self._progress.step, self._progress.micro_step = batch.step + last, 0 if last else batch.micro_step + 1
         self._progress.position = (self._held[0] if self._held else self._next).position
         self._left_us = _now_us()
@@ -139,6 +144,7 @@ class Pass(Iterator[MicroBatch]):
             except Exception as problem:
                 error, self._source_over = problem, True
         self._pulled += 1
+        self._progress.pending = self._source.loaded - self._came
         if self._pulled % self._settings.grid.n_micro_steps and error is None:
             return
         ready = None if self._freight is None else self._freight.streams.current().record_event()
@@ -155,23 +161,26 @@ class Pass(Iterator[MicroBatch]):
         self._span("wait", begin)
         if isinstance(answer, Delivery):
             self._report(answer, ready)
-            for _ in range(self._skip):
+            self._own = answer.own
+            for micro_step in range(self._skip):
                 self._batches.popleft()
+                self._came += self._own[micro_step]
             self._skip = 0
             return
-        left = tuple(pack for held in (*self._held, self._next) for pack in held.packs)
         self._over = True
-        self._held.clear()
         self.close()
         if answer is not None:
+            self._held.clear()
             if isinstance(answer, RankLost):
                 self._circle.broken = str(answer)
             raise answer
-        carry = self._settings.at_end is AtEnd.CARRY
-        progress = self._progress
+        progress, source = self._progress, self._source.position()
         progress.step = progress.micro_step = 0
-        progress.carried, progress.dropped = (left, 0) if carry else ((), len(left))
-        progress.position = Position(0, self._source.position().state, progress.carried)
+        if self._settings.at_end is AtEnd.CARRY:
+            left = (pack for held in (*self._held, self._next) for pack in held.packs)
+            progress.carried, progress.pending = (*left, *source.carried), 0
+        self._held.clear()
+        progress.position = Position(0, source.state, progress.carried)
         raise StopIteration
 
     def _landed(self) -> Answer:

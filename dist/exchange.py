@@ -59,7 +59,9 @@ class Route:
 
 def route(pack: Int64, source: Int64, target: Int64, n_bytes: Int64, n_ranks: int) -> Route:
     """Return the transfers of ``pack`` (m,) from ``source`` to ``target`` ranks, (m,) each, ``n_bytes`` (m,)."""
-    order = np.lexsort((pack, target, source))
     sizes = np.zeros((n_ranks, n_ranks), dtype=np.int64)
+    if not len(pack):
+        return Route(pack, source, target, n_bytes, sizes)
+    order = np.lexsort((pack, target, source))
     np.add.at(sizes, (source, target), n_bytes)
     return Route(pack[order], source[order], target[order], n_bytes[order], sizes)

@@ -16,7 +16,7 @@ from balancers import Plan, Problem
 from packing.arrays import Int64
 
 from .agreement import Offer, Table
-from .errors import ExchangeError, RankLost
+from .errors import ExchangeError
 from .exchange import Route, route
 from .freight import Cargo, Freight
 from .gains import Gains, gains_of, totals
@@ -44,11 +44,13 @@ class PackId(NamedTuple):
 class Delivery:
     """A step's packs of this rank, by micro-step: (pack, its id or None for a dummy).
 
-    With a ``cargo``, some packs are `Awaiting` what it brings to the device.
+    With a ``cargo``, some packs are `Awaiting` what it brings to the device. ``own``: how many packs that were loaded
+    here come, on any rank, in each micro-step.
     """
 
     step: int
     cells: tuple[tuple[tuple[object, PackId | None], ...], ...]
+    own: tuple[int, ...]
     totals: Mapping[str, int]
     gains: Gains
     spans: tuple[Span, ...]
@@ -96,8 +98,7 @@ class Executor:
             raise
         except Exception as problem:
             trace = "".join(traceback.format_exception(problem))
-            with self._store_alive(number):
-                self.meeting.fail(problem, trace)
+            self.meeting.fail(problem, trace)
             traceback.clear_frames(problem.__traceback__)  # else the error keeps packs and buffers alive
             raise
 
@@ -112,7 +113,7 @@ class Executor:
             parcels = [parcel(each.pack, self._device) for each in offered]
         if self._dummy is None and offered:
             self._dummy = (offered[0].pack,)
-        with self._span("meet"), self._store_alive(number):
+        with self._span("meet"):
             meet.at(number, "agree")
             meet.meet()
         with self._span("agree"):
@@ -120,11 +121,10 @@ class Executor:
         if settings.ended(table.counts):
             return None
         cell, plan = self._planned(number, table)
-        way = self._way(table, cell, table.n_bytes)
+        way, tensor_way = self._ways(table, cell)
         if settings.mode is Mode.BALANCE or len(way.pack):
-            with self._span("meet"), self._store_alive(number):
+            with self._span("meet"):
                 meet.meet(plan.digest() if plan else "home", self._explain)
-        tensor_way = self._way(table, cell, table.n_tensor_bytes)
         sent = [parcels[int(table.place[pack])] for pack in tensor_way.sent(self._rank)]
         leaving = [each for packed in sent for each in packed.tensors]
         manifest = Manifest(self._device, self._rank, tensor_way, leaving)
@@ -135,7 +135,9 @@ class Executor:
             assert ready is not None
             cargo = self._freight.load(number, manifest, ready, self._exchange)
         gains = gains_of(settings, table, plan, (way, tensor_way), self._rank, dummies)
-        return Delivery(number, cells, totals(settings, table), gains, tuple(self._spans), cargo)
+        grid = settings.grid
+        own = np.bincount(cell[table.home_rank == self._rank] // grid.n_ranks, minlength=grid.n_micro_steps)
+        return Delivery(number, cells, tuple(own), totals(settings, table), gains, tuple(self._spans), cargo)
 
     def _agreed(self, number: int, offered: Sequence[Weighed], parcels: Sequence[Parcel]) -> Table:
         offer = Offer(
@@ -156,8 +158,7 @@ class Executor:
         home = self._settings.home(table)
         if self._settings.mode is Mode.OFF:
             return home, None
-        with self._store_alive(number):
-            self.meeting.enter(number, "plan")
+        self.meeting.at(number, "plan")
         with self._span("plan"):
             problem = self._settings.problem(table, number)
             plan = self._settings.plan(problem) if self._settings.portable else self._planned_by_rank_0(number, problem)
@@ -166,16 +167,15 @@ class Executor:
     def _planned_by_rank_0(self, number: int, problem: Problem) -> Plan:
         """The balancer may differ between machines: the cells of rank 0 travel through the store."""
         planned = self._settings.plan(problem).cell.tolist() if self._rank == 0 else []
-        with self._store_alive(number):
-            if self._rank == 0:
-                self.meeting.tell(" ".join(map(str, planned)))
-            self.meeting.meet()
-            cell = np.array(self.meeting.told().split(), dtype=np.int32)
+        if self._rank == 0:
+            self.meeting.tell(" ".join(map(str, planned)))
+        self.meeting.meet()
+        cell = np.array(self.meeting.told().split(), dtype=np.int32)
         return self._settings.plan(problem, cell)
 
-    def _way(self, table: Table, cell: Int64, n_bytes: Int64) -> Route:
-        """Return who sends what, of ``n_bytes`` per pack: the packs that move, and a copy of pack 0 to each rank that
-        needs a dummy of which it has none."""
+    def _ways(self, table: Table, cell: Int64) -> tuple[Route, Route]:
+        """Return who sends what, of frames and of tensors that travel apart: the packs that move, and a copy of pack 0
+        to each rank that needs a dummy of which it has none."""
         n_ranks = self._settings.grid.n_ranks
         source, target = table.home_rank, cell % n_ranks
         moved = np.flatnonzero(source != target)
@@ -183,7 +183,10 @@ class Executor:
         bare = np.flatnonzero((table.has_dummy == 0) & (held == 0))
         pack = np.concatenate([moved, np.zeros(len(bare), dtype=np.int64)])
         ends = [np.concatenate(each) for each in ((source[moved], source[:1].repeat(len(bare))), (target[moved], bare))]
-        return route(pack, ends[0], ends[1], n_bytes[pack], n_ranks)
+        return (
+            route(pack, ends[0], ends[1], table.n_bytes[pack], n_ranks),
+            route(pack, ends[0], ends[1], table.n_tensor_bytes[pack], n_ranks),
+        )
 
     def _moved(
         self, number: int, table: Table, way: Route, sent: Sequence[Parcel], manifest: Manifest
@@ -191,8 +194,7 @@ class Executor:
         """Return what arrives here, by pack."""
         if not len(way.pack):
             return {}
-        with self._store_alive(number):
-            self.meeting.enter(number, "exchange")
+        self.meeting.enter(number, "exchange")
         with self._span("pack"):
             content = self._memory.take(way.sent_bytes(self._rank))
             start = 0
@@ -230,10 +232,11 @@ class Executor:
         for micro_step in range(grid.n_micro_steps):
             own = micro_step * grid.n_ranks + self._rank
             packs: list[tuple[object, PackId | None]] = []
-            for pack in np.flatnonzero(cell == own).tolist():
-                rank, place = int(table.home_rank[pack]), int(table.place[pack])
+            here = np.flatnonzero(cell == own)
+            origin = (each[here].tolist() for each in (table.home_rank, table.place, table.index))
+            for pack, rank, place, index in zip(here.tolist(), *origin, strict=True):
                 content = manifest.stays(offered[place].pack) if rank == self._rank else received[pack]
-                packs.append((content, PackId(rank, int(table.index[pack]))))
+                packs.append((content, PackId(rank, index)))
             for _ in range(int(wanted[own] - held[own])):
                 if not dummy:
                     dummy = [manifest.stays(*self._dummy) if self._dummy else next(iter(received.values()))]
@@ -261,24 +264,4 @@ class Executor:
         try:
             yield
         except RuntimeError as error:
-            try:
-                lost = self.meeting.lose(error)
-            except RuntimeError as gone:
-                lost = _store_gone(gone, -1)
-            raise lost from error
-
-    @contextmanager
-    def _store_alive(self, number: int) -> Iterator[None]:
-        """The store ends with the process that holds it, usually that of rank 0."""
-        try:
-            yield
-        except ExchangeError:
-            raise
-        except RuntimeError as error:
-            raise _store_gone(error, number) from error
-
-
-def _store_gone(error: RuntimeError, number: int) -> RankLost:
-    return RankLost(
-        f"step {number}: the rendezvous store is gone; rank 0 usually holds it. {error}", (0,), number, "meet"
-    )
+            raise self.meeting.lose(error) from error

@@ -124,8 +124,13 @@ class BalancedLoader(Iterable[MicroBatch]):
 
     @property
     def dropped(self) -> int:
-        """Packs that were loaded on this rank, and that the end of the last pass left over under "min"."""
-        return self._progress.dropped
+        """Packs that the last pass loaded on this rank and that came to nobody; 0 while a pass is under way.
+
+        Left over at its end under "min", or loaded ahead when it was broken off: at the same micro-batch on all ranks.
+        Those of the source that it never loaded are not counted, and none is once `load_state_dict` leads back to them.
+        """
+        under_way = self._pass()
+        return 0 if under_way is not None and under_way.close.alive else self._progress.pending
 
     @property
     def carried(self) -> int:

@@ -10,14 +10,18 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from functools import wraps
 from threading import Event
 from time import monotonic, sleep
-from typing import NamedTuple, Protocol
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from .errors import ExchangeError, ExchangeTimeout, RankClosed, RankDisagreement, RankFailed, RankLost
+from .store import Holder, Store
 
-__all__ = ["Meeting", "Patience", "Store"]
+__all__ = ["Meeting", "Patience"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -25,20 +29,7 @@ LOOK_AGAIN_S = 0.001  # in this time there is no pause between two looks: all ar
 POLL_S = 0.1  # the longest pause between two looks; they grow with the time waited
 WARN_S = 10.0
 ROLL_CALL_S = 0.8  # for survivors to report; twice that while more than one is missing
-STORE_TIMEOUT = timedelta(seconds=30)  # of one request; a store that takes longer is gone
 DETAILS = 4_000  # characters of a traceback that travel
-
-
-class Store(Protocol):
-    """What is used of a ``torch.distributed`` store."""
-
-    def set(self, key: str, value: str, /) -> None: ...
-    def get(self, key: str, /) -> bytes: ...
-    def add(self, key: str, amount: int, /) -> int: ...
-    def check(self, keys: list[str], /) -> bool: ...
-    def multi_get(self, keys: list[str], /) -> list[bytes]: ...
-    def compare_set(self, key: str, expected: str, desired: str, /) -> bytes: ...
-    def delete_key(self, key: str, /) -> bool: ...
 
 
 class Patience:
@@ -67,6 +58,21 @@ class Patience:
         return 0.0 if since is None else monotonic() - since
 
 
+def _asking(method: Callable[Concatenate[Meeting, P], T]) -> Callable[Concatenate[Meeting, P], T]:
+    """``method`` raises `RankLost` where the store is gone."""
+
+    @wraps(method)
+    def asking(self: Meeting, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return method(self, *args, **kwargs)
+        except ExchangeError:
+            raise
+        except RuntimeError as error:
+            raise self._holder.lost(error, self._step, self._phase) from error
+
+    return asking
+
+
 class Meeting:
     """The meetings of one pass over the data, numbered 0, 1, ...; one thread of each rank takes part.
 
@@ -76,35 +82,49 @@ class Meeting:
     """
 
     def __init__(
-        self, store: Store, rank: int, n_ranks: int, patience: Patience, stop: Event, last: Meeting | None = None
+        self,
+        store: Store,
+        holder: Holder,
+        rank: int,
+        n_ranks: int,
+        patience: Patience,
+        stop: Event,
+        last: Meeting | None = None,
+        ended: Callable[[], list[int]] = list,
     ) -> None:
-        """``last``: the meeting of the pass before, whose keys are removed once all have left it."""
+        """``last``: the meeting of the pass before, whose keys are removed once all have left it.
+
+        ``ended`` tells which ranks are dead for certain.
+        """
         self._store, self._rank, self._n_ranks = store, rank, n_ranks
-        self._patience, self._stop = patience, stop
+        self._patience, self._stop, self._holder, self._ended = patience, stop, holder, ended
         self._round, self._step = 0, -1
         self._phase = "start"
+        self._met = "start"  # where all ranks were in the last meeting
         self._verdict = NONE
         self._last = last
 
     def at(self, step: int, phase: str) -> None:
-        """Note where this rank is; others can read it from the next `enter` or `meet` on."""
+        """Note where this rank is; others can read it from the next `enter` or `meet` on, if that takes a while."""
         self._step, self._phase = step, phase
 
+    @_asking
     def enter(self, step: int, phase: str) -> None:
         """Say where this rank is, for others to read when they miss it."""
         self.at(step, phase)
         self._sign("")
 
+    @_asking
     def meet(self, word: str = "", explain: Callable[[dict[str, list[int]]], str] | None = None) -> None:
         """Wait until every rank is here; with the same ``word``, if they bring one. Raises on all ranks alike:
 
         `RankDisagreement` (``explain`` tells from ranks by word what differs), `RankFailed`, `RankClosed`, `RankLost`
         or `ExchangeTimeout`, by what the verdict says.
         """
-        self._sign(word)
+        if word:
+            self._sign(word)
         if self._store.add("arrived", 1) < self._n_ranks * (self._round + 1):
-            self._sign(word, waiting=True)
-            self._wait()
+            self._wait(word)
         elif word:
             self._judge(explain)
         else:
@@ -115,24 +135,30 @@ class Meeting:
             self._last.forget()
             self._last = None
         self._round += 1
+        self._met = f"step {self._step}, {self._phase}"
 
+    @_asking
     def tell(self, text: str) -> None:
         """Leave ``text`` for those who come to the next meeting."""
         self._store.set(f"told/{self._round % 2}", text)
 
+    @_asking
     def told(self) -> str:
         """Return what was told before the last meeting."""
         return self._store.get(f"told/{(self._round - 1) % 2}").decode()
 
+    @_asking
     def fail(self, error: BaseException, trace: str) -> None:
         """Tell the others that this rank raised."""
         text = f"{type(error).__name__}: {error}"
         self._rule("failed", [self._rank], text, trace[-DETAILS:])
 
+    @_asking
     def close(self) -> None:
         """Tell the others that this rank comes no more."""
         self._rule("closed", [self._rank])
 
+    @_asking
     def lose(self, error: BaseException) -> ExchangeError:
         """Return the error to raise after a collective broke off with ``error``: it names the ranks that are gone.
 
@@ -176,8 +202,8 @@ class Meeting:
         odd = sorted(rank for those in sorted(ranks.values(), key=len)[:-1] for rank in those)
         self._rule("disagreed", odd, explain(ranks) if explain else _listed(ranks))
 
-    def _wait(self) -> None:
-        begin, warned = monotonic(), False
+    def _wait(self, word: str) -> None:
+        begin, signed, warned = monotonic(), False, False
         while True:
             # compare-and-set of a text that no verdict has: reads in one request, without waiting for the key
             self._read(self._store.compare_set("verdict", "?", "?"))
@@ -185,6 +211,9 @@ class Meeting:
                 return
             if self._stop.is_set():
                 self.close()
+                return
+            if dead := self._ended():
+                self._rule("lost", dead, f"{self._where(dead)}, whose process has ended")
                 return
             waited, passed = self._patience.waited, monotonic() - begin
             if waited > self._patience.timeout_s:
@@ -195,6 +224,9 @@ class Meeting:
                 warned = True
                 log.warning("step %d, %s: still waiting for %s", self._step, self._phase, self._where(self._missing()))
             if passed > LOOK_AGAIN_S:
+                if not signed:
+                    self._sign(word, waiting=True)
+                    signed = True
                 sleep(min(passed / 8, POLL_S))
 
     def _missing(self) -> list[int]:
@@ -208,9 +240,9 @@ class Meeting:
         """Return the number of meetings that a rank has come to, and where it was."""
         key = f"rank/{rank}"
         if not self._store.check([key]):
-            return 0, "not seen yet"
+            return 0, f"last at {self._met}" if self._round else "not seen yet"
         n_meetings, where, _ = json.loads(self._store.get(key))
-        return n_meetings, f"last at {where}"
+        return n_meetings, f"last at {where if n_meetings >= self._round else self._met}"
 
     def _rule(self, kind: str, ranks: Sequence[int] = (), text: str = "", details: str = "") -> None:
         """Write a verdict on this meeting, unless there is one; then take that."""

@@ -6,6 +6,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 
 import numpy as np
 
@@ -79,12 +80,12 @@ class Settings:
         """Packs of one rank in a full step."""
         return self.grid.n_micro_steps * self.packs_per_cell
 
-    @property
+    @cached_property
     def form(self) -> Form:
         """The message that these settings need."""
         return Form(self.grid.n_ranks, self.places, len(self.grid.stages), len(self.amounts))
 
-    @property
+    @cached_property
     def portable(self) -> bool:
         """Whether every rank computes the same plan; if not, rank 0 plans for all."""
         return _portable(self.balancer)

@@ -54,6 +54,7 @@ class Source:
         self._packs, self._loads, self._stages, self._amounts = packs, loads, stages, amounts
         self._carried = deque(position.carried)
         self._drawn = position.drawn
+        self._first = position.drawn - len(position.carried)
         if position.state is not None:
             cast("_Stateful", packs).load_state_dict(position.state)
         self._iterator: Iterator[object] = iter(packs)  # starts DataLoader workers: before our thread, on this one
@@ -69,6 +70,11 @@ class Source:
         stateful = hasattr(self._packs, "state_dict") and hasattr(self._packs, "load_state_dict")
         state = cast("_Stateful", self._packs).state_dict() if stateful else None
         return Position(self._drawn, state, tuple(self._carried))
+
+    @property
+    def loaded(self) -> int:
+        """Packs of this pass so far: those carried over, and those drawn."""
+        return self._drawn - self._first
 
     def pull(self, n: int) -> list[Weighed]:
         """Return the next ``n`` packs, fewer at the end. Raises what the source or ``loads`` raises."""

@@ -129,14 +129,21 @@ def streams_of(device: torch.device | str | None) -> Streams | None:
     """Return the streams of ``device``, None where packs stay as they are. Raises `InvalidLoader`."""
     if device is None:
         return None
-    wanted = torch.device(device)
+    refusal = f'device must be "cpu" or "cuda"; got {str(device)!r}. Move packs there after delivery.'
+    try:
+        wanted = torch.device(device)
+    except RuntimeError as error:
+        raise InvalidLoader(refusal) from error
     if wanted.type == "cpu":
         return CpuStreams()
     if wanted.type != "cuda":
-        raise InvalidLoader(f'device must be "cpu" or "cuda"; got {str(device)!r}. Move packs there after delivery.')
+        raise InvalidLoader(refusal)
     if not torch.cuda.is_available():
         raise InvalidLoader(f"device is {str(device)!r}, but torch finds no GPU here. Leave device out, or mend CUDA.")
     index = torch.cuda.current_device() if wanted.index is None else wanted.index
-    if index >= torch.cuda.device_count():
-        raise InvalidLoader(f"device is {str(device)!r}, but torch finds {torch.cuda.device_count()} GPUs here.")
+    n_gpus = torch.cuda.device_count()
+    if index >= n_gpus:
+        raise InvalidLoader(
+            f'device is {str(device)!r}, but torch finds {n_gpus} GPUs here: the last is "cuda:{n_gpus - 1}".'
+        )
     return CudaStreams(torch.device("cuda", index))

@@ -6,55 +6,58 @@ from collections.abc import Callable
 from time import monotonic, sleep
 
 from .errors import ExchangeTimeout
-from .meeting import Patience, Store
+from .meeting import Patience
+from .store import Holder, Store
 from .streams import Event
 
 __all__ = ["Watch", "passed"]
 
+PHASE = "device exchange"
 POLL_S = (0.000_05, 0.02)  # shortest and longest pause between two looks; they grow with the time waited
 
 
 class Watch:
     """Who has launched which exchange, kept in the store, for the error to name who has not."""
 
-    def __init__(self, store: Store, rank: int, n_ranks: int, pass_number: int, patience: Patience) -> None:
+    def __init__(
+        self, store: Store, holder: Holder, rank: int, n_ranks: int, pass_number: int, patience: Patience
+    ) -> None:
         """``store``: a connection that the training loop's thread has for itself."""
-        self._store, self._rank, self._n_ranks = store, rank, n_ranks
+        self._store, self._holder, self._rank, self._n_ranks = store, holder, rank, n_ranks
         self._pass, self._patience = pass_number, patience
 
     def launched(self, step: int) -> None:
-        """Say that this rank launches the exchange of ``step``."""
-        self._store.set(f"launched/{self._rank}", f"{self._pass} {step}")
+        """Say that this rank launches the exchange of ``step``. Raises `RankLost` where the store is gone."""
+        with self._holder.asked(step, PHASE):
+            self._store.set(f"launched/{self._rank}", f"{self._pass} {step}")
 
     def wait(self, event: Event, step: int) -> None:
-        """Return once ``event``, after the exchange of ``step``, has passed. Raises `ExchangeTimeout`."""
+        """Return once ``event``, after the exchange of ``step``, has passed. Raises `ExchangeTimeout` or `RankLost`."""
         limit = self._patience.timeout_s
         with self._patience.tried():
             if passed(event, lambda _: self._patience.waited > limit):
                 return
-        late = self._late(step)
+        with self._holder.asked(step, PHASE):
+            late = self._late(step)
         who = ", ".join(f"rank {rank} ({where})" for rank, where in late.items())
         raise ExchangeTimeout(
-            f"step {step}, device exchange: rank {self._rank} waited {limit:g} s in vain. "
+            f"step {step}, {PHASE}: rank {self._rank} waited {limit:g} s in vain. "
             + (f"Not launched by {who}." if late else "All ranks have launched it: a device or a connection is stuck.")
             + " Raise timeout if it was only slow; else end this process, whose device may wait for ever.",
             tuple(late),
             step,
-            "device exchange",
+            PHASE,
         )
 
     def _late(self, step: int) -> dict[int, str]:
         """Return the ranks that have not launched ``step``, and where they are."""
         late = {}
-        try:
-            for rank in range(self._n_ranks):
-                key = f"launched/{rank}"
-                known = self._store.get(key).decode() if self._store.check([key]) else ""
-                pass_number, last = map(int, known.split()) if known else (-1, -1)
-                if (pass_number, last) < (self._pass, step):
-                    late[rank] = f"last launched step {last} of pass {pass_number}" if known else "not seen yet"
-        except RuntimeError as error:
-            late[0] = f"the rendezvous store, which rank 0 usually holds, is gone: {error}"
+        for rank in range(self._n_ranks):
+            key = f"launched/{rank}"
+            known = self._store.get(key).decode() if self._store.check([key]) else ""
+            pass_number, last = map(int, known.split()) if known else (-1, -1)
+            if (pass_number, last) < (self._pass, step):
+                late[rank] = f"last launched step {last} of pass {pass_number}" if known else "not seen yet"
         return late
 
 

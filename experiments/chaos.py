@@ -24,7 +24,7 @@ from dist import BalancedLoader
 
 __all__ = ["FAULTS", "Chaos", "Trial", "run_trials", "summary"]
 
-FAULTS = ("kill", "sleep", "raise", "plan")
+FAULTS = ("kill", "holder", "sleep", "raise", "plan")  # "holder": the rank killed holds the rendezvous store
 PACKS, LENGTH, BOUND_S = 2, 20_000, 5.0  # packs per cell, numbers in a pack, what an error may take beyond the timeout
 
 
@@ -90,16 +90,18 @@ def run_trials(config: Chaos) -> Iterator[Trial]:
     for number in range(config.times):
         fault, workers = FAULTS[number % len(FAULTS)], number // len(FAULTS) % 2 == 1
         victim, step, delay = rng.randrange(config.ranks), rng.randrange(2, 30), rng.random() * 0.02
-        store = td.TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
+        store = None if fault == "holder" else _store(0)
+        port, victim = (0, 0) if store is None else (store.port, victim)
         processes, ends = [], []
         for rank in range(config.ranks):
             ours, theirs = context.Pipe()
             what = fault if rank == victim else ""
-            arguments = (config, rank, store.port, theirs, fault == "plan", what, workers, step, delay)
+            arguments = (config, rank, port, theirs, fault == "plan", what, workers, step, delay)
             processes.append(context.Process(target=_rank, args=arguments))
             processes[-1].start()
             theirs.close()
             ends.append(ours)
+            port = port or ours.recv()
         survivors = [rank for rank in range(config.ranks) if rank != victim]
         problems, told = [], []
         for rank in survivors:
@@ -149,12 +151,17 @@ def _rank(
     step: int,
     delay: float,
 ) -> None:
-    """Train until something ends it; tell the parent what, and end with an exit code that is not 0."""
+    """Train until something ends it; tell the parent what, and end with an exit code that is not 0.
+
+    With port 0, hold the store, and tell the parent where it is.
+    """
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     torch.set_num_threads(1)
     if what == "plan":
         os.environ["EVENSTEP_CHAOS_ASTRAY"] = "1"
-    store = td.TCPStore("127.0.0.1", port, is_master=False)  # type: ignore[attr-defined]
+    store = _store(port)
+    if port == 0:
+        end.send(store.port)
     td.init_process_group("gloo", store=store, rank=rank, world_size=config.ranks)
     source = DataLoader(
         _Numbers(rank, PACKS * step if what == "raise" else -1),
@@ -185,6 +192,11 @@ def _rank(
         raise SystemExit(1) from None  # the text has gone to the parent
 
 
+def _store(port: int) -> td.TCPStore:  # type: ignore[name-defined]
+    """Return the store at ``port``; one of our own for 0."""
+    return td.TCPStore("127.0.0.1", port, None, is_master=port == 0, wait_for_workers=False)  # type: ignore[attr-defined]
+
+
 def _check(packs: tuple[object, ...]) -> None:
     for pack in packs:
         assert isinstance(pack, dict)
@@ -192,7 +204,7 @@ def _check(packs: tuple[object, ...]) -> None:
 
 
 def _go_wrong(what: str, delay: float) -> None:
-    if what == "kill":
+    if what in ("kill", "holder"):
         threading.Timer(delay, os.kill, (os.getpid(), signal.SIGKILL)).start()
     if what == "sleep":
         time.sleep(1_000)

@@ -75,7 +75,7 @@ def chaos(
     timeout: Annotated[float, typer.Option(help="Seconds that a rank waits for another.", min=0.1)] = 2.0,
     seed: Annotated[int, typer.Option(help="Of victims and moments.", min=0)] = 0,
 ) -> None:
-    """Kill a rank, let it sleep, raise, or plan something else, and see whether all others end in time with an error.
+    """Kill a rank, or the one that holds the store, let it sleep, raise, or plan something else: do all others end?
 
     With and without forked DataLoader workers. Exit code 1 if any trial hung, took too long or delivered wrong data.
     """

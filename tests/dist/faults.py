@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -75,8 +77,9 @@ def train(
     overlap: bool = True,
     balancer: Balancer | None = None,
     packs_per_cell: int = 1,
+    victim: int = 1,
 ) -> Told:
-    """Train 40 steps; rank 1 goes wrong as ``how`` says."""
+    """Train 40 steps; rank ``victim`` goes wrong as ``how`` says."""
     balanced = loader(
         source(how, 40 * packs_per_cell),
         balancer=balancer,
@@ -90,7 +93,7 @@ def train(
     try:
         for batch in balanced:
             steps += 1
-            if rank == 1 and batch.step == at_step:
+            if rank == victim and batch.step == at_step:
                 if how == "kill":
                     os.kill(os.getpid(), signal.SIGKILL)
                 if how == "stop":
@@ -114,6 +117,61 @@ def train(
     assert time.monotonic() - begin < 5
     assert not [thread for thread in threading.enumerate() if thread.name == "evenstep-exchange"]
     return told
+
+
+def halted(how: str) -> int:
+    """Train 40 steps; rank 1 does nothing at all for two seconds. Return the steps."""
+    steps = 0
+    balanced = loader(own_packs([40] * td.get_world_size()))
+    for batch in balanced:
+        steps += 1
+        if td.get_rank() == 1 and batch.step == 10:
+            if how == "stopped":
+                subprocess.Popen(["sh", "-c", f"sleep 2; kill -CONT {os.getpid()}"])
+                os.kill(os.getpid(), signal.SIGSTOP)
+            else:
+                ctypes.PyDLL(None).sleep(2)  # called without giving the lock away
+    balanced.close()
+    return steps
+
+
+def hold_store() -> None:
+    """Begin a new job, whose rendezvous store is held by rank 0."""
+    rank, n, limit = td.get_rank(), td.get_world_size(), timedelta(seconds=20)
+    shared = td.distributed_c10d._get_default_store()
+    if rank == 0:
+        store = td.TCPStore("127.0.0.1", 0, None, True, limit, wait_for_workers=False)  # type: ignore[attr-defined]
+        shared.set("port", str(store.port))
+    else:
+        store = td.TCPStore("127.0.0.1", int(shared.get("port")), None, False, limit)  # type: ignore[attr-defined]
+    td.destroy_process_group()
+    td.init_process_group("gloo", store=store, rank=rank, world_size=n, timeout=limit)
+    td.barrier()  # nobody asks the store for this job's sake any more
+
+
+def holder_dies(at_step: int, timeout: float, depth: int, overlap: bool) -> Told:
+    """Train; the rank that holds the store is killed."""
+    hold_store()
+    return train("kill", at_step, timeout, depth, overlap, victim=0)
+
+
+def holder_dies_between(when: str) -> tuple[str, str, tuple[int, ...], float]:
+    """The rank that holds the store is killed before a loader is built, or a pass begun; return what others hear."""
+    hold_store()
+    begin = 0.0
+    try:
+        if when == "pass":
+            balanced = loader(own_packs([5] * td.get_world_size()), device="cpu", transport="device")
+        if td.get_rank() == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(0.5)
+        begin = time.monotonic()
+        if when == "construction":
+            balanced = loader(own_packs([5] * td.get_world_size()))
+        list(balanced)
+    except ExchangeError as error:
+        return type(error).__name__, str(error), error.ranks, time.monotonic() - begin
+    return "nothing", "", (), 0.0
 
 
 def planning_takes_longer_than_the_group_waits() -> Told:

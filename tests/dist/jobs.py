@@ -72,6 +72,29 @@ def seeds(batch: MicroBatch) -> list[int]:
     return found
 
 
+def left_over(counts: list[int], at_end: str) -> tuple[int, int]:
+    """Run one pass to its end; return the packs that it dropped, and those that lead the next."""
+    balanced = loader(own_packs(counts), at_end=at_end)
+    for _ in balanced:
+        assert balanced.dropped == 0
+    balanced.close()
+    return balanced.dropped, balanced.carried
+
+
+def carried_on(counts: list[int]) -> list[int]:
+    """Run a pass that loads far ahead, then one that loads less; return how many packs lead the next after each."""
+    state, carried = None, []
+    for depth in (4, 1):
+        balanced = loader(own_packs(counts), at_end="carry", depth=depth)
+        if state is not None:
+            balanced.load_state_dict(state)
+        assert list(balanced) == []
+        state = balanced.state_dict()
+        carried.append(balanced.carried)
+        balanced.close()
+    return carried
+
+
 def everything(counts: list[int], options: dict[str, object]) -> list[tuple[int, int, list[int], dict[str, int]]]:
     """Iterate one pass; return step, micro-step, seeds and totals of every micro-batch."""
     balanced = loader(own_packs(counts), **options)  # type: ignore[arg-type]

@@ -130,11 +130,12 @@ class Shared:
 
 
 class Seen(NamedTuple):
-    """Seeds seen up to a stop, and the state there; or why a state was refused."""
+    """Seeds seen up to a stop, the state there, and packs dropped; or why a state was refused."""
 
     seeds: list[int]
     state: dict[str, object]
     refusal: str = ""
+    dropped: int = 0
 
 
 def until(stop: tuple[int, int] | None, state: dict[str, object] | None, shared: bool) -> Seen:
@@ -152,9 +153,14 @@ def until(stop: tuple[int, int] | None, state: dict[str, object] | None, shared:
         found += [pack.seed for pack, weight in zip(batch.packs, batch.weights, strict=True) if weight]  # type: ignore[attr-defined]
         if (batch.step, batch.micro_step) == stop:
             break
+        assert balanced.dropped == 0  # nothing is lost as long as the pass goes on
     kept = balanced.state_dict()
+    dropped = balanced.dropped
     balanced.close()
-    return Seen(found, kept)
+    assert balanced.dropped == dropped
+    balanced.load_state_dict(kept)
+    assert balanced.dropped == 0  # it will be loaded again
+    return Seen(found, kept, dropped=dropped)
 
 
 def resume(states: list[dict[str, object]], shared: bool) -> Seen:
@@ -163,12 +169,16 @@ def resume(states: list[dict[str, object]], shared: bool) -> Seen:
 
 
 def carried(passes: int) -> list[tuple[int, list[int]]]:
-    """Ranks with 3, 3, 2, 2 packs: what is left leads the next pass."""
+    """Ranks with 3, 3, 2, 2 packs: what is left leads the next pass; then one is broken off, and counts all it had."""
     balanced = loader(own_packs([3, 3, 2, 2]), at_end="carry", counts=Counts.EQUAL)
     found = []
     for _ in range(passes):
         pass_seeds = [pack.seed for batch in balanced for pack in batch.packs]  # type: ignore[attr-defined]
+        assert balanced.dropped == 0
         found.append((balanced.carried, pass_seeds))
+    waiting = balanced.carried
+    iter(balanced)
+    assert balanced.dropped == waiting  # the pass was dropped before it had loaded anything else
     balanced.close()
     return found
 

@@ -28,6 +28,22 @@ from dist.streams import Event, Stream
 LOOKS = 3  # how often an event may be asked before it has passed
 
 
+class Mark:
+    """An event that passes when it is asked for the ``n``-th time, and notes who waited for it."""
+
+    def __init__(self, n: float = float("inf")) -> None:
+        self._left = n
+        self.looks = self.waits = 0
+
+    def query(self) -> bool:
+        self.looks += 1
+        self._left -= 1
+        return self._left <= 0
+
+    def synchronize(self) -> None:
+        self.waits += 1
+
+
 class LazyEvent:
     """Passed once its stream has done the first ``n`` pieces of work."""
 
@@ -127,7 +143,7 @@ class LazyStreams:
         return torch.from_numpy(held)
 
     def pinned(self, n_bytes: int) -> torch.Tensor:
-        return torch.empty(n_bytes, dtype=torch.uint8)
+        return torch.empty(n_bytes, dtype=torch.uint8, device="cpu")
 
     def is_mine(self, tensor: torch.Tensor) -> bool:
         return tensor.untyped_storage().data_ptr() in self._blocks

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeAlias
 
 import pytest
 import torch
@@ -24,6 +25,10 @@ class Sent(NamedTuple):
     load: int
 
 
+Shares: TypeAlias = list[list[Sent]]
+Came: TypeAlias = list[tuple[int, int, bytes]]
+
+
 def as_bytes(tree: object) -> bytes:
     packed = parcel(tree)
     buffer = torch.empty(packed.n_bytes, dtype=torch.uint8)
@@ -31,8 +36,8 @@ def as_bytes(tree: object) -> bytes:
     return buffer.numpy().tobytes()
 
 
-def deliver(shares: list[list[Sent]]) -> list[tuple[int, int, bytes]]:
-    """Run one pass; return rank, number and bytes of every pack that this rank is given."""
+def deliver(shares: Shares, options: Mapping[str, str] | None = None, look: Callable[[], object] = bool) -> Came:
+    """Run one pass; return rank, number and bytes of every pack that this rank is given. ``look``: before each."""
     packs = [
         {"load": load, "tree": unpack(torch.frombuffer(bytearray(content), dtype=torch.uint8))}
         for content, load in shares[td.get_rank()]
@@ -44,26 +49,34 @@ def deliver(shares: list[list[Sent]]) -> list[tuple[int, int, bytes]]:
         loads=lambda pack: pack["load"],  # type: ignore[index]
         packs_per_cell=2,
         timeout=20,
+        **(options or {}),  # type: ignore[arg-type]
     )
-    found = [
-        (pack_id.rank, pack_id.number, as_bytes(pack["tree"]))  # type: ignore[index]
-        for batch in loader
-        for pack, pack_id in zip(batch.packs, batch.ids, strict=True)
-        if pack_id is not None
-    ]
+    found: Came = []
+    for batch in loader:
+        look()
+        found += [
+            (pack_id.rank, pack_id.number, as_bytes(pack["tree"]))  # type: ignore[index]
+            for pack, pack_id in zip(batch.packs, batch.ids, strict=True)
+            if pack_id is not None
+        ]
     loader.close()
     return found
 
 
-@pytest.mark.parametrize("n", [2, 3, 4])
-def test_what_is_delivered_is_what_was_loaded_bit_by_bit(ranks: Ranks, n: int) -> None:
+def check_bits(n: int, run: Callable[[Shares], list[Came]]) -> None:
+    """``run`` must deliver every pack of random shares of ``n`` ranks once, with its bytes."""
     packs = st.builds(lambda tree, load: Sent(as_bytes(tree), load), trees, st.integers(0, 100))
 
     @settings(max_examples=5)
     @given(st.lists(st.lists(packs, max_size=9), min_size=n, max_size=n))
-    def check(shares: list[list[Sent]]) -> None:
-        found = [each for own in ranks.run(deliver, shares, n=n) for each in own]
+    def check(shares: Shares) -> None:
+        found = [each for own in run(shares) for each in own]
         expected = [(rank, i, sent.content) for rank, share in enumerate(shares) for i, sent in enumerate(share)]
         assert sorted(found) == sorted(expected)
 
     check()
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_what_is_delivered_is_what_was_loaded_bit_by_bit(ranks: Ranks, n: int) -> None:
+    check_bits(n, lambda shares: ranks.run(deliver, shares, n=n))

@@ -7,6 +7,7 @@ import torch
 
 from tests.ranks import Ranks
 
+from .devices import sent_to_itself
 from .on_cuda import allocation, bit_exact, contexts_elsewhere
 
 N_GPUS = torch.cuda.device_count()
@@ -42,6 +43,13 @@ def test_memory_is_flat_over_exchanges_of_random_sizes(ranks: Ranks, transport: 
     for before, after in ranks.run(allocation, transport, 50, 300, timeout=250):
         assert after.reserved <= before.reserved * 1.1
         assert after.reserved <= 2 * after.most_allocated
+
+
+def test_nccl_with_one_rank_on_one_gpu(ranks: Ranks) -> None:
+    """The calls that "device" makes, right and flat, where there is no second GPU to send to."""
+    ((wrong, reserved),) = ranks.run(sent_to_itself, "cuda:0", 50, 300, 64 << 20, n=1, timeout=120)
+    assert wrong == 0
+    assert max(reserved) <= reserved[0] * 1.1
 
 
 @pytest.mark.skipif(N_GPUS < 2, reason="needs a second GPU")

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import re
+import signal
+
 import pytest
 
 from tests.ranks import Ranks
 
-from .faults import Told, Unportable, Wrong, disagree, planning_takes_longer_than_the_group_waits, train
+from .faults import (
+    Told,
+    Unportable,
+    Wrong,
+    disagree,
+    holder_dies,
+    holder_dies_between,
+    planning_takes_longer_than_the_group_waits,
+    train,
+)
 
 OVERLAP = pytest.mark.parametrize("overlap", [True, False], ids=["beside", "inline"])
 
@@ -70,6 +82,35 @@ def test_a_rank_that_is_gone_is_named_in_time(ranks: Ranks, how: str, depth: int
         assert survivor.ranks == (1,), survivor.text
         assert survivor.seconds < 1 + 5
         assert 11 <= survivor.steps <= 11 + depth
+
+
+@pytest.mark.parametrize(
+    ("at_step", "depth", "overlap"), [(4, 1, True), (11, 3, True), (7, 1, False)], ids=["early", "late", "inline"]
+)
+def test_the_rank_that_holds_the_store_is_named_when_it_dies(
+    ranks: Ranks, at_step: int, depth: int, overlap: bool
+) -> None:
+    outcomes = ranks.outcomes(holder_dies, at_step, 20.0, depth, overlap, n=3, timeout=40)
+    assert outcomes[0].exit_code == -signal.SIGKILL
+    for survivor in (outcomes[1].result, outcomes[2].result):
+        assert isinstance(survivor, Told)
+        assert (survivor.kind, survivor.ranks) == ("RankLost", (0,)), survivor.text
+        assert "the rendezvous store is gone, which rank 0 usually holds" in survivor.text
+        assert at_step <= survivor.steps <= at_step + 1 + depth  # verdicts that nobody had read are gone too
+        assert int(re.findall(r"^step (\d+), \w+: ", survivor.text)[0]) == survivor.steps
+        assert survivor.seconds < 5  # whatever the timeout is
+
+
+@pytest.mark.parametrize(("when", "where"), [("construction", "construction"), ("pass", "begin")])
+def test_a_store_that_is_gone_before_the_first_step_is_named(ranks: Ranks, when: str, where: str) -> None:
+    outcomes = ranks.outcomes(holder_dies_between, when, n=3, timeout=40)
+    assert outcomes[0].exit_code == -signal.SIGKILL
+    for survivor in (outcomes[1].result, outcomes[2].result):
+        assert survivor is not None
+        kind, text, named, seconds = survivor
+        assert (kind, named) == ("RankLost", (0,)), text
+        assert text.startswith(f"step 0, {where}: the rendezvous store is gone, which rank 0 usually holds. ")
+        assert seconds < 5  # whatever the timeout is
 
 
 def test_a_rank_that_breaks_off_is_named(ranks: Ranks) -> None:

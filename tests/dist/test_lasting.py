@@ -40,6 +40,9 @@ def test_both_runs_together_see_every_pack_once(ranks: Ranks, stop: tuple[int, i
     seen = [seed for each in (*first, *second) for seed in each.seeds]
     expected = range(48) if shared else [*range(24), *range(1000, 1024)]
     assert sorted(seen) == sorted(expected)
+    pulled = min(2 * 2 + 2 * stop[0] + stop[1] + 1, 24)  # two steps ahead of the micro-step that was asked for
+    assert [each.dropped for each in second] == [0, 0]
+    assert sum(each.dropped for each in first) == 2 * pulled - sum(len(each.seeds) for each in first)
 
 
 def test_another_number_of_ranks_needs_a_source_that_can_re_shard(ranks: Ranks) -> None:

@@ -92,6 +92,30 @@ def test_a_source_is_pulled_only_so_far_ahead() -> None:
     assert len(pulled) == 2 * 3 + 2
 
 
+@pytest.mark.parametrize(("overlap", "dropped"), [(True, [6, 6, 6, 6]), (False, [2, 1, 0, 2])])
+def test_packs_lost_to_a_break_are_counted(overlap: bool, dropped: list[int]) -> None:
+    """Three micro-steps per step, two steps ahead; or, inside ``next``, the step that is needed and nothing ahead."""
+    loader = alone(range(100), overlap=overlap, grid=Grid(1, n_micro_steps=3))
+    assert loader.dropped == 0
+    for stop, expected in enumerate(dropped):
+        for i, _ in enumerate(loader):
+            assert loader.dropped == 0
+            if i == stop:
+                break
+        assert loader.dropped == expected
+
+
+def test_packs_lost_to_an_error_are_counted() -> None:
+    def source() -> Iterator[int]:
+        yield from range(5)
+        raise KeyError("item 5")
+
+    loader = alone(source(), packs_per_cell=2, depth=1)
+    with pytest.raises(KeyError, match="item 5"):
+        list(loader)
+    assert loader.dropped == 1  # two steps of two came before
+
+
 def test_a_generator_that_ends_in_the_middle_of_a_step_is_filled_with_dummies() -> None:
     batches = list(alone((i for i in range(5)), grid=Grid(1, n_micro_steps=2), packs_per_cell=2))
     assert [batch.ids[0] and batch.ids[0].number for batch in batches] == [0, 2, 4, None]

@@ -9,7 +9,7 @@ import pytest
 from balancers import LPT, Auto, Barrier, Counts, KarmarkarKarp, LeastMovement, RoundRobin
 from tests.ranks import Ranks
 
-from .jobs import Pack, counted, everything
+from .jobs import Pack, carried_on, counted, everything, left_over
 
 Rows = list[tuple[int, int, list[int], dict[str, int]]]
 
@@ -71,6 +71,23 @@ def test_ranks_with_5_7_6_packs_end_together(ranks: Ranks, at_end: str, steps: i
     assert len(delivered(results)) == sum(counts) - lost
     dummies = [seed for rows in results for _, _, seeds, _ in rows for seed in seeds if seed < 0]
     assert len(dummies) == 3 * steps - sum(counts) + lost
+
+
+@pytest.mark.parametrize(
+    ("at_end", "left"),
+    [("pad", [(0, 0)] * 3), ("min", [(0, 0), (2, 0), (1, 0)]), ("carry", [(0, 0), (0, 2), (0, 1)])],
+)
+def test_what_is_left_of_5_7_6_packs_is_counted(ranks: Ranks, at_end: str, left: list[tuple[int, int]]) -> None:
+    assert ranks.run(left_over, [5, 7, 6], at_end, n=3) == left
+
+
+def test_packs_that_were_never_loaded_are_not_counted(ranks: Ranks) -> None:
+    """With depth 2, the end of step 5 finds three packs loaded and not delivered."""
+    assert ranks.run(left_over, [5, 90], "min") == [(0, 0), (3, 0)]
+
+
+def test_packs_that_lead_a_pass_and_are_not_reached_lead_the_next(ranks: Ranks) -> None:
+    assert ranks.run(carried_on, [9, 0]) == [[5, 5], [0, 0]]
 
 
 def test_a_rank_without_any_pack_runs_copies_of_weight_zero(ranks: Ranks) -> None:

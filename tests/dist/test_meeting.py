@@ -11,8 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch.distributed as td
 
-from dist import ExchangeError, ExchangeTimeout, RankClosed, RankDisagreement, RankFailed
+from dist import ExchangeError, ExchangeTimeout, RankClosed, RankDisagreement, RankFailed, RankLost
 from dist.meeting import Meeting, Patience
+from dist.store import Holder
 
 
 class Party:
@@ -23,7 +24,9 @@ class Party:
         self.stops = [threading.Event() for _ in range(n)]
         self.trying, self.timeout_s, self.n = trying, timeout_s, n
         self.patience = [Patience(timeout_s) for _ in range(n)]
-        self.meetings = [Meeting(self.store, rank, n, self.patience[rank], self.stops[rank]) for rank in range(n)]
+        self.meetings = [
+            Meeting(self.store, Holder(None), rank, n, self.patience[rank], self.stops[rank]) for rank in range(n)
+        ]
 
     def run(self, *actions: Callable[[Meeting], object]) -> list[object]:
         def each(rank: int) -> object:
@@ -102,6 +105,45 @@ def test_a_late_rank_is_named_with_where_it_was_last() -> None:
     assert 0.5 <= time.monotonic() - begin < 3
 
 
+def test_a_rank_that_never_said_where_it_was_is_known_from_the_last_meeting() -> None:
+    """Who is not waited for tells nobody: that costs a request. But all were in the last meeting."""
+    party = Party(2, timeout_s=0.5)
+
+    def meets(meeting: Meeting) -> None:
+        meeting.at(6, "plan")
+        meeting.meet()
+
+    def stays(meeting: Meeting) -> None:
+        meets(meeting)
+        arrive("ready")(meeting)
+
+    outcomes = party.run(stays, meets)
+    assert outcomes[1] is None
+    all_alike(outcomes[:1], ExchangeTimeout, r"step 7, plan: waited in vain for rank 1 \(last at step 6, plan\), after")
+
+
+def test_who_sees_a_rank_end_tells_all_even_if_nobody_waits_for_them() -> None:
+    party = Party(3, trying=False)
+    stop, patience = party.stops[0], party.patience[0]
+    party.meetings[0] = Meeting(party.store, Holder(None), 0, 3, patience, stop, ended=lambda: [1])
+    party.meetings[1].enter(6, "exchange")
+    outcomes = party.run(arrive("ready"), lambda meeting: None, arrive("ready"))
+    text = r"^step 7, plan: lost rank 1 \(last at step 6, exchange\), whose process has ended$"
+    assert all_alike([outcomes[0], outcomes[2]], RankLost, text).ranks == (1,)
+
+
+def test_a_rank_that_ends_just_after_a_meeting_was_at_it() -> None:
+    party = Party(2)
+
+    def comes_and_ends() -> list[int]:
+        arrive("ready")(party.meetings[1])
+        return [1]
+
+    stop, patience = party.stops[0], party.patience[0]
+    party.meetings[0] = Meeting(party.store, Holder(None), 0, 2, patience, stop, ended=comes_and_ends)
+    assert party.run(arrive("ready"), lambda meeting: None) == [None, None]
+
+
 def test_nobody_who_is_not_waited_for_is_late() -> None:
     def slow(meeting: Meeting) -> None:
         time.sleep(1)
@@ -148,6 +190,31 @@ def test_a_rank_that_dies_on_the_threshold_is_named() -> None:
             self._sign(word)
 
     party = Party(3, timeout_s=0.5)
-    party.meetings[1] = Dying(party.store, 1, 3, party.patience[1], party.stops[1])
+    party.meetings[1] = Dying(party.store, Holder(None), 1, 3, party.patience[1], party.stops[1])
     outcomes = party.run(*[arrive("ready")] * 3)
     all_alike([outcomes[0], outcomes[2]], ExchangeTimeout, r"waited in vain for rank 1 \(last at step 7, plan\)")
+
+
+def again(action: Callable[[Meeting], object], meeting: Meeting) -> None:
+    for _ in range(3):  # who only writes finds out later
+        action(meeting)
+
+
+@pytest.mark.parametrize(("holder", "who"), [(2, "rank 2"), (None, "a process outside of these ranks")])
+def test_whatever_is_asked_of_a_store_that_is_gone_says_so(holder: int | None, who: str) -> None:
+    actions: list[Callable[[Meeting], object]] = [
+        lambda meeting: meeting.enter(7, "plan"),
+        lambda meeting: meeting.meet("word"),
+        lambda meeting: (meeting.tell("text"), meeting.told()),
+        lambda meeting: meeting.fail(KeyError(5), ""),
+        lambda meeting: meeting.close(),
+        lambda meeting: meeting.lose(RuntimeError("Connection closed by peer")),
+    ]
+    for action in actions:
+        store = td.TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
+        client = store.clone()  # type: ignore[attr-defined]
+        meeting = Meeting(client, Holder(holder), 0, 2, Patience(30), threading.Event())
+        meeting.at(7, "plan")
+        del store
+        with pytest.raises(RankLost, match=f"^step 7, plan: the rendezvous store is gone, which {who} usually holds. "):
+            again(action, meeting)

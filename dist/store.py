@@ -1,0 +1,84 @@
+"""The rendezvous store of the job: what is used of it, the part that is a loader's, and who takes it away by dying."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol, cast
+from zlib import crc32
+
+import torch.distributed as td
+
+from .errors import ExchangeError, RankLost
+
+__all__ = ["Holder", "Store", "another", "store_of", "under"]
+
+STORE_TIMEOUT = timedelta(seconds=30)  # of one request; a store that takes longer is gone
+
+
+class Store(Protocol):
+    """What is used of a ``torch.distributed`` store."""
+
+    def set(self, key: str, value: str, /) -> None: ...
+    def get(self, key: str, /) -> bytes: ...
+    def add(self, key: str, amount: int, /) -> int: ...
+    def check(self, keys: list[str], /) -> bool: ...
+    def multi_get(self, keys: list[str], /) -> list[bytes]: ...
+    def compare_set(self, key: str, expected: str, desired: str, /) -> bytes: ...
+    def delete_key(self, key: str, /) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Holder:
+    """In whose process the store lives: that of one of our ranks, or of somebody else (None)."""
+
+    rank: int | None
+
+    @classmethod
+    def among(cls, ranks: list[int]) -> Holder:
+        """Rank 0 of the job holds it, unless torchrun does."""
+        ours = 0 in ranks and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+        return cls(ranks.index(0) if ours else None)
+
+    @contextmanager
+    def asked(self, step: int, phase: str) -> Iterator[None]:
+        """What is asked inside raises `RankLost` where the store is gone."""
+        try:
+            yield
+        except ExchangeError:
+            raise
+        except RuntimeError as error:
+            raise self.lost(error, step, phase) from error
+
+    def lost(self, error: RuntimeError, step: int, phase: str) -> RankLost:
+        """Return what to raise where a request ended with ``error``."""
+        who = "a process outside of these ranks" if self.rank is None else f"rank {self.rank}"
+        text = f"step {step}, {phase}: the rendezvous store is gone, which {who} usually holds. {error}"
+        return RankLost(text, () if self.rank is None else (self.rank,), step, phase)
+
+
+def another(store: Store) -> Store:
+    """Return a connection of its own, for another thread: a store serves one at a time.
+
+    Where the store is gone, connecting would be tried for as long as a request may take; asking tells at once.
+    """
+    store.check(["there"])
+    return cast("Store", store.clone())  # type: ignore[attr-defined]
+
+
+def store_of(ranks: list[int], rank: int) -> Store:
+    """Return the part of the rendezvous store that belongs to this loader: the n-th that these ranks build."""
+    if not ranks:
+        return cast("Store", td.HashStore())  # type: ignore[attr-defined]
+    job = another(td.distributed_c10d._get_default_store())
+    job.set_timeout(STORE_TIMEOUT)  # type: ignore[attr-defined]
+    life = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    ours = under(f"evenstep/{life}/{'-'.join(map(str, ranks)) if len(ranks) < 9 else crc32(repr(ranks).encode())}", job)
+    return under(str(ours.add(f"loaders of {rank}", 1)), ours)
+
+
+def under(prefix: str, store: Store) -> Store:
+    return cast("Store", td.PrefixStore(prefix, store))  # type: ignore[attr-defined, arg-type]

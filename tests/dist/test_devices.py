@@ -1,0 +1,277 @@
+"""The path to a device, piece by piece: refusals, buffers that go round, and what is left when it breaks."""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections import deque
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+import torch
+import torch.distributed as td
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dist.freight
+import dist.transport
+import dist.watch
+from balancers import LPT, Grid
+from dist import ExchangeTimeout, InvalidLoader
+from dist.freight import Cargo, Flight, abandon
+from dist.ring import Ring
+from dist.settings import Settings
+from dist.streams import CpuStreams, CudaStreams, Event, Streams, streams_of
+from dist.transport import ONE_QUEUE, DeviceTransport, Via
+from tests.ranks import Ranks
+
+from .devices import MODES, Left, broken_off, delivered_trees, in_mode, sent_to_itself
+from .lazy import Mark
+from .test_bits import check_bits
+
+
+@pytest.mark.parametrize(
+    ("device", "text"),
+    [
+        ("mps", 'device must be "cpu" or "cuda"; got \'mps\'. Move packs there after delivery.'),
+        ("meta", 'device must be "cpu" or "cuda"; got \'meta\'. Move packs there after delivery.'),
+        ("gpu", 'device must be "cpu" or "cuda"; got \'gpu\'. Move packs there after delivery.'),
+        ("cuda:-1", 'device must be "cpu" or "cuda"; got \'cuda:-1\'. Move packs there after delivery.'),
+        ("cuda:2", "device is 'cuda:2', but torch finds 2 GPUs here: the last is \"cuda:1\"."),
+    ],
+)
+def test_devices_that_are_none_are_named(monkeypatch: pytest.MonkeyPatch, device: str, text: str) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(InvalidLoader, match=f"^{re.escape(text)}$"):
+        streams_of(device)
+
+
+def test_a_gpu_that_torch_does_not_see_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    text = "device is 'cuda:0', but torch finds no GPU here. Leave device out, or mend CUDA."
+    with pytest.raises(InvalidLoader, match=f"^{re.escape(text)}$"):
+        streams_of(torch.device("cuda", 0))
+
+
+def test_devices_that_are_some_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    assert streams_of(None) is None
+    assert isinstance(streams_of("cpu"), CpuStreams)
+    for device, index in (("cuda", 1), ("cuda:0", 0), (torch.device("cuda"), 1)):
+        streams = streams_of(device)
+        assert isinstance(streams, CudaStreams)
+        assert streams.device == torch.device("cuda", index)
+
+
+NO_NCCL = "transport='device' needs NCCL, which this torch lacks. Use transport=\"host\"."
+QUEUE = (
+    "CUDA_DEVICE_MAX_CONNECTIONS is 1: an exchange that waits for a late rank would hold up all that this rank "
+    "enqueues behind it. Set it to 8 or more, use transport=\"host\", or accept that: transport='device-one-queue'."
+)
+
+
+@pytest.mark.parametrize(
+    ("transport", "device", "nccl", "queues", "text"),
+    [
+        ("nccl", None, True, "", "'nccl' is none of 'host', 'device', 'device-one-queue'."),
+        ("device", None, True, "", "transport='device' needs the device that packs are delivered on: device=\"cuda\"."),
+        ("device", "cuda:0", False, "", NO_NCCL),
+        ("device-one-queue", "cuda:0", False, "1", NO_NCCL.replace("'device'", "'device-one-queue'")),
+        ("device", "cuda:0", True, "1", QUEUE),
+        ("host", None, False, "1", None),
+        ("host", "cuda:0", False, "1", None),
+        ("device", "cpu", False, "1", None),
+        ("device", "cuda:0", True, "8", None),
+        ("device-one-queue", "cuda:0", True, "1", None),
+    ],
+)
+def test_transports_that_cannot_be_are_refused_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, transport: str, device: str | None, nccl: bool, queues: str, text: str | None
+) -> None:
+    monkeypatch.setattr(td, "is_nccl_available", lambda: nccl)
+    monkeypatch.setenv(ONE_QUEUE, queues)
+    streams = None if device is None else cast("Streams", SimpleNamespace(device=torch.device(device)))
+    if text is None:
+        assert Via.checked(transport, streams).value == transport
+    else:
+        with pytest.raises(InvalidLoader, match=f"^{re.escape(text)}$"):
+            Via.checked(transport, streams)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"packs_per_cell": 0}, f"packs_per_cell must be in [1, {2**62 - 1}]; got 0."),
+        ({"packs_per_cell": 1.0}, "packs_per_cell must be an integer; got 1.0 (float)."),
+        ({"caps": {"tokens": -1}}, f"caps['tokens'] must be in [0, {2**62 - 1}]; got -1."),
+        (
+            {"caps": {"load": 5}, "amounts": ("packs",)},
+            "['load', 'packs'] are loads or counted anyway; amounts and caps have names of their own.",
+        ),
+        ({"balancer": LPT}, f"balancer must be a Balancer; got {LPT!r}. BALANCERS.parse reads texts."),
+        ({"mode": "on"}, "'on' is none of 'off', 'shadow', 'balance'."),
+        ({"at_end": "drop"}, "'drop' is none of 'pad', 'min', 'carry'."),
+        (
+            {"grid": Grid(2, n_steps=3)},
+            f"a loader acts on one step at a time; got {Grid(2, n_steps=3)!r}. Use n_steps=1.",
+        ),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_by_value(wrong: dict[str, object], text: str) -> None:
+    given: dict[str, object] = {
+        "balancer": LPT(),
+        "grid": Grid(2),
+        "packs_per_cell": 1,
+        "amounts": (),
+        "caps": {},
+        "at_end": "pad",
+        "mode": "balance",
+    }
+    with pytest.raises(InvalidLoader, match=f"^{re.escape(text)}$"):
+        Settings.checked(**{**given, **wrong})  # type: ignore[arg-type]
+
+
+def test_devices_that_do_not_connect_are_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = []
+    monkeypatch.setattr(
+        dist.transport, "_group", lambda ranks, backend, timeout: limits.append(timeout.total_seconds())
+    )
+    monkeypatch.setattr(td, "get_default_backend_for_device", lambda device: "nccl")
+    monkeypatch.setattr(td, "get_rank", lambda group: 1)
+    monkeypatch.setattr(td, "all_to_all_single", lambda *arguments, group: None)
+    streams = CpuStreams()
+    monkeypatch.setattr(streams, "current", lambda: SimpleNamespace(record_event=Mark), raising=False)
+    text = "connecting the devices of ranks [0, 1] took more than 0.05 s; raise timeout."
+    with pytest.raises(ExchangeTimeout, match=f"^{re.escape(text)}$"):
+        DeviceTransport([0, 1], streams, 0.05)
+    assert limits == [3600.05]  # NCCL's own watchdog, which ends the process, comes long after
+
+
+class Pinned(CpuStreams):
+    """Notes the memory that is asked for."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+        self.alive: list[weakref.ref[torch.Tensor]] = []
+
+    def pinned(self, n_bytes: int) -> torch.Tensor:
+        buffer = torch.empty(n_bytes, dtype=torch.uint8)
+        self.sizes.append(n_bytes)
+        self.alive.append(weakref.ref(buffer))
+        return buffer
+
+
+@given(st.integers(1, 4), st.lists(st.integers(0, 5_000), max_size=20))
+def test_a_buffer_is_written_again_only_after_its_own_event(n: int, sizes: list[int]) -> None:
+    streams = Pinned()
+    ring = Ring(streams, n)
+    assert streams.sizes == [0] * n
+    marks: list[Mark] = []
+    for turn, size in enumerate(sizes):
+        slot = ring.take(size)
+        assert (len(slot.buffer), slot.buffer.dtype) == (size, torch.uint8)
+        assert [mark.waits for mark in marks] == [1] * max(turn + 1 - n, 0) + [0] * min(turn, n - 1)
+        marks.append(Mark())
+        slot.read_until(marks[-1])
+        del slot
+    largest = [max(sizes[turn::n], default=0) for turn in range(n)]
+    assert sum(each() is not None for each in streams.alive) == n  # what grows replaces what was there
+    assert all(size & (size - 1) == 0 for size in streams.sizes)
+    lengths = [len(buffer) for buffer in ring._buffers]
+    assert all(size <= length < max(2 * size, 1) for size, length in zip(largest, lengths, strict=True))
+
+
+def test_many_sizes_pin_few_times() -> None:
+    streams = Pinned()
+    ring = Ring(streams, 3)
+    for size in range(1, 3_000):
+        ring.take(size).read_until(Mark())
+    assert sorted(set(streams.sizes)) == [0] + [1 << i for i in range(13)]
+    assert len(streams.sizes) == 3 + 12 + 11 + 11  # sizes 1, 4, 7, ..; 2, 5, 8, ..; 3, 6, 9, .. in powers of two
+
+
+def test_a_buffer_that_comes_round_too_early_is_our_own_bug() -> None:
+    ring = Ring(Pinned(), 1)
+    ring.take(5)
+    with pytest.raises(AssertionError, match="a buffer came round before its step was launched"):
+        ring.take(5)
+
+
+def flight(done: Event) -> Flight:
+    streams = CpuStreams()
+    slot = Ring(streams, 1).take(0)
+    cargo = Cargo(0, streams, streams.new(), 0, lambda landed: None, slot, None)
+    return replace(cargo.launch(), done=done)
+
+
+@pytest.fixture
+def abandoned(monkeypatch: pytest.MonkeyPatch) -> deque[Flight]:
+    some: deque[Flight] = deque()
+    monkeypatch.setattr(dist.freight, "_abandoned", some)
+    return some
+
+
+def test_what_nobody_lands_is_kept_until_its_event_and_never_waited_for(abandoned: deque[Flight]) -> None:
+    never, soon, now = Mark(), Mark(2), Mark(1)
+    flights = [flight(each) for each in (never, soon, now)]
+    kept = [weakref.ref(each.landed) for each in flights]
+    abandon(iter(flights))
+    del flights
+    assert [each() is None for each in kept] == [False, False, True]
+    abandon(())
+    assert [each() is None for each in kept] == [False, True, True]
+    assert [len(abandoned), never.looks, never.waits] == [1, 2, 0]
+
+
+def test_a_training_loop_that_changes_its_stream_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    launched = flight(Mark(1))
+    monkeypatch.setattr(CpuStreams, "current", lambda self: object())
+    text = (
+        "step 0 was launched while the training loop was on another stream than now: its memory belongs to that one. "
+        "Ask for all packs on one stream."
+    )
+    with pytest.raises(InvalidLoader, match=f"^{re.escape(text)}$"):
+        launched.land()
+
+
+TRANSPORT = pytest.mark.parametrize("transport", ["host", "device"])
+EAGER = pytest.mark.parametrize("eager", [True, False], ids=["early", "late"])
+
+
+@TRANSPORT
+@EAGER
+@pytest.mark.parametrize("how", ["break", "close", "error"])
+def test_a_pass_that_is_broken_off_leaves_nothing(ranks: Ranks, how: str, transport: str, eager: bool) -> None:
+    for left in ranks.run(broken_off, how, transport, eager, 8):
+        assert left == Left(flights=0, abandoned=0, threads=0, grown=0, whole=True, slow=False)
+
+
+@TRANSPORT
+@pytest.mark.parametrize("overlap", [True, False], ids=["beside", "inline"])
+@pytest.mark.parametrize("mode", MODES)
+def test_modes_of_the_training_thread_stay_there(ranks: Ranks, mode: str, overlap: bool, transport: str) -> None:
+    for seen in ranks.run(in_mode, mode, overlap, transport):
+        assert seen.wrong == []
+        assert seen.packs > 0
+        assert seen.changed == []
+        assert {(each.inference, each.grad) for each in seen.inside} == {(False, False)}
+        if overlap:
+            assert {(each.device, each.autocast) for each in seen.inside} == {("cpu", False)}
+
+
+@TRANSPORT
+@EAGER
+@pytest.mark.parametrize("device", ["cpu", "cuda:0"])
+def test_random_trees_arrive_bit_by_bit(ranks: Ranks, device: str, transport: str, eager: bool) -> None:
+    """On a lazy device that is called ``device``: "cpu", where all tensors lie there already, "cuda:0", where none."""
+    check_bits(2, lambda shares: ranks.run(delivered_trees, shares, device, transport, eager))
+
+
+def test_a_rank_can_send_to_itself_from_device_to_device(ranks: Ranks) -> None:
+    """What test_cuda.py runs over NCCL, over gloo."""
+    assert ranks.run(sent_to_itself, "cpu", 5, 20, 1 << 16, n=1) == [(0, [0] * 20)]

@@ -1,0 +1,88 @@
+"""Ranks whose processes have ended, and only those."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dist.neighbours import Neighbours, address_of
+from tests.ranks import Ranks
+
+from .faults import Told, halted, train
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ends of processes are seen on Linux alone")
+
+
+@pytest.fixture
+def processes() -> Iterator[list[subprocess.Popen[bytes]]]:
+    some = [subprocess.Popen(["sleep", "100"]) for _ in range(3)]
+    yield some
+    for each in some:
+        each.kill()
+        each.wait()
+
+
+def ended(neighbours: Neighbours) -> list[int]:
+    time.sleep(0.1)
+    return neighbours.ended()
+
+
+def test_who_is_killed_has_ended_and_who_is_stopped_has_not(processes: list[subprocess.Popen[bytes]]) -> None:
+    own = os.getpid()
+    neighbours = Neighbours([address_of(each) for each in (processes[0].pid, own, processes[1].pid, processes[2].pid)])
+    assert neighbours.ended() == []
+    processes[1].send_signal(signal.SIGSTOP)
+    assert ended(neighbours) == []
+    processes[2].kill()
+    assert ended(neighbours) == [3]  # nobody has waited for it: a zombie
+    processes[2].wait()
+    processes[0].terminate()
+    assert ended(neighbours) == [0, 3]
+    neighbours.close()
+    neighbours.close()
+    assert neighbours.ended() == []
+
+
+def test_nobody_is_taken_for_another(processes: list[subprocess.Popen[bytes]]) -> None:
+    """Of another machine, another container, or a process whose number was given again: the mark is another."""
+    files = len(list(Path("/proc/self/fd").iterdir()))
+    mark, number = address_of(processes[0].pid)
+    assert (mark, number) == address_of(processes[0].pid) != address_of(processes[1].pid)
+    assert 0 < mark < 2**63
+    neighbours = Neighbours([(0, number), (mark ^ 1, number), (mark, processes[1].pid), address_of(2**22 + 1)])
+    assert address_of(2**22 + 1) == (0, 2**22 + 1)  # more than a process number can be
+    assert len(list(Path("/proc/self/fd").iterdir())) == files
+    for each in processes:
+        each.kill()
+    assert ended(neighbours) == []
+
+
+def test_where_the_kernel_does_not_tell_nobody_has_ended(
+    monkeypatch: pytest.MonkeyPatch, processes: list[subprocess.Popen[bytes]]
+) -> None:
+    addresses = [address_of(each.pid) for each in processes]
+    monkeypatch.delattr(os, "pidfd_open")
+    neighbours = Neighbours(addresses)
+    processes[0].kill()
+    assert ended(neighbours) == []
+
+
+@pytest.mark.parametrize("overlap", [True, False], ids=["beside", "inline"])
+def test_a_rank_that_dies_is_found_long_before_the_timeout(ranks: Ranks, overlap: bool) -> None:
+    outcomes = ranks.outcomes(train, "kill", 10, 600.0, 2, overlap, n=3, timeout=30)
+    for survivor in (outcomes[0].result, outcomes[2].result):
+        assert isinstance(survivor, Told)
+        assert (survivor.kind, survivor.ranks) == ("RankLost", (1,)), survivor.text
+        assert survivor.seconds < 5
+
+
+@pytest.mark.parametrize("how", ["stopped", "holds the GIL"])
+def test_a_rank_that_halts_for_a_while_is_no_fault(ranks: Ranks, how: str) -> None:
+    assert ranks.run(halted, how, n=3) == [40] * 3
