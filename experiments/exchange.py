@@ -77,15 +77,19 @@ class _Packs:
 
 def exchange_here(config: Exchange, tick: Callable[[str, int], None]) -> list[Way]:
     """Run all ways on this rank of an initialised job. ``tick`` is told each step. Collective."""
-    ways = [
+    bare = _Bare(int(config.mb * 1e6))
+    return [
         _measured(config, "off", "off", True, tick),
-        _measured(config, "synchronous", "balance", False, tick),
+        _measured(config, "synchronous", "balance", False, tick, bare),
         _measured(config, "overlapped", "balance", True, tick),
+        bare.way(),
     ]
-    return [*ways, _bare(ways[1].moved_mb / config.ranks)]
 
 
-def _measured(config: Exchange, name: str, mode: str, overlap: bool, tick: Callable[[str, int], None]) -> Way:
+def _measured(
+    config: Exchange, name: str, mode: str, overlap: bool, tick: Callable[[str, int], None], bare: _Bare | None = None
+) -> Way:
+    """``bare``: what takes turns with the steps."""
     records: list[StepRecord] = []
     loader = BalancedLoader(
         _Packs(config, td.get_rank()),
@@ -109,6 +113,10 @@ def _measured(config: Exchange, name: str, mode: str, overlap: bool, tick: Calla
         time.sleep(config.compute_ms / 1e3)
         td.all_reduce(torch.ones(1000))  # the training loop's own collective
         times.append(time.perf_counter() - begin)
+        if bare is not None and batch.step >= WARM_UP:
+            time.sleep(config.compute_ms / 1e3)
+            td.all_reduce(torch.ones(1000))
+            bare.exchange(records[-1].moved_bytes)
         begin = time.perf_counter()
         tick(name, batch.step)
     loader.close()
@@ -136,20 +144,33 @@ def _measured(config: Exchange, name: str, mode: str, overlap: bool, tick: Calla
     )
 
 
-def _bare(mb: float) -> Way:
-    """A bare all-to-all of one flat tensor, of as many bytes as a rank sends in a step."""
-    n_ranks = td.get_world_size()
-    content = torch.zeros(max(int(mb * 1e6) // n_ranks, 1) * n_ranks, dtype=torch.uint8)
-    arrived = torch.empty_like(content)
-    times = []
-    for _ in range(20):
-        td.barrier()
+class _Bare:
+    """Bare all-to-alls of one flat tensor, each of as many bytes as the step before it moved.
+
+    They take turns with steps, in the same training loop: in a row they would find their bytes in the processor's
+    cache, and at another time another load of the machine.
+    """
+
+    def __init__(self, most: int) -> None:
+        """``most``: bytes that a rank sends in one."""
+        self._content, self._arrived = (torch.ones(most, dtype=torch.uint8) for _ in range(2))
+        self._sent = 0
+        self._times: list[float] = []
+
+    def exchange(self, moved_bytes: int) -> None:
+        n, rank = td.get_world_size(), td.get_rank()
+        each = min(moved_bytes // n, len(self._content)) // (n - 1)
+        sizes = [each * (other != rank) for other in range(n)]  # a rank's own share travels nowhere
+        content, arrived = self._content[: sum(sizes)], self._arrived[: sum(sizes)]
         begin = time.perf_counter()
-        td.all_to_all_single(arrived, content)
-        times.append(time.perf_counter() - begin)
-    took = statistics.median(times)
-    sent = len(content) * (n_ranks - 1) / n_ranks / 1e6  # a rank's own share travels nowhere
-    return Way("bare all-to-all", 0, 0, 0, 1e3 * took, 0, sent * n_ranks, sent / took, 0, 0, 0, 0, 0)
+        td.all_to_all_single(arrived, content, sizes, sizes)
+        self._times.append(time.perf_counter() - begin)
+        self._sent += len(content)
+
+    def way(self) -> Way:
+        took, sent, n = sum(self._times), self._sent / 1e6, len(self._times)
+        moved = sent * td.get_world_size() / n
+        return Way("bare all-to-all", 0, 0, 0, 1e3 * took / n, 0, moved, sent / took, 0, 0, 0, 0, 0)
 
 
 def _usage() -> tuple[int, int, int]:
