@@ -104,6 +104,7 @@ class EvenPacking(Packer):
 
 
 def _scaled(soft: Int64) -> Int64:
-    """Drop the lowest bits where sums would leave int64; a column keeps at least 2**-20 of its largest amount."""
-    bits = int(soft.max(initial=0)).bit_length() + 2 * len(soft).bit_length()
-    return np.ascontiguousarray(soft >> max(bits - KEY_BITS, 0))
+    """Drop the lowest bits of each column whose sums would leave int64: of its largest amount 62 bits less twice those
+    of the number of pieces stay, 22 for a million."""
+    bits = [int(most).bit_length() + 2 * len(soft).bit_length() for most in soft.max(axis=0, initial=0)]
+    return np.ascontiguousarray(soft >> np.array([max(each - KEY_BITS, 0) for each in bits]))

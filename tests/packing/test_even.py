@@ -173,6 +173,15 @@ def test_a_second_target_costs_the_first_little() -> None:
     assert image_cv(both) < image_cv(alone) + 0.004
 
 
+def test_a_large_second_target_leaves_the_bits_of_the_first() -> None:
+    """Squares of up to 2**48 beside counts of images."""
+    rng = np.random.default_rng(0)
+    samples = Samples(rng.integers(2**18, 2**21, 2_000), {"images": rng.integers(0, 9, 2_000)})
+    alone, both = (EvenPacking(targets).pack(samples, 2**24) for targets in (("images",), ("images", "tokens_squared")))
+    held = [packing.sums()["images"] for packing in (alone, both)]
+    assert held[1].std() / held[1].mean() < held[0].std() / held[0].mean() + 0.02
+
+
 def test_amounts_beyond_31_bits_are_evened_too() -> None:
     samples = Samples(np.arange(1, 2_001), {"flops": np.arange(1, 2_001) ** 3 * 2**12})
     held = [packer.pack(samples, 4_000).sums()["flops"] for packer in (BestFitDecreasing(), EvenPacking(("flops",)))]
