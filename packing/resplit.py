@@ -208,6 +208,11 @@ def _spell(
                 room_a, lead_a, size_a, room_b, lead_b, size_b, spare, cost, cost_bits, best, least, random
             )
             split = 1 | (b << 1) | (a << (1 + n_low))  # bit k: item k is in the first half, which becomes light
+            stay = 0 if rests == 0 or split & 2 else n_heavy - (n_moved - from_light)
+            for k in range(n_moved):
+                stay += 1 - ((split >> (rests + k)) & 1)
+            if stay == 0:  # all fits into one pack: the other would be empty
+                continue
             # the packs anew: rests stay at the front, or both are light's
             following[light], following[heavy] = rest_light, rest_heavy
             last[light] = last[light] if n_light > from_light else light

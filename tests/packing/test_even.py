@@ -96,6 +96,25 @@ def test_packs_of_few_samples_are_even_too() -> None:
     assert packing.sums()["image_tokens"].tolist() == [10] * 100
 
 
+@pytest.mark.parametrize("limits", [Limits(100), Limits(100, (("image_tokens", 100),)), Limits(100, max_samples=3)])
+@pytest.mark.parametrize("profile", ["flat", "partners", "ladder"])
+def test_no_pack_is_emptied_where_two_fit_into_one(profile: str, limits: Limits) -> None:
+    """289 tokens in four packs, of which new splits make three full ones: any split of text beside an image is even."""
+    tokens = [26, 44, 38, 14, 26, 41, 15, 37, 48]
+    samples = Samples(tokens, {"image_tokens": [0, 44, 0, 0, 0, 0, 0, 0, 0]})
+    for seed in range(20):
+        packing = EvenPacking(("image_tokens",), seed=seed, profile=profile).pack(samples, limits)
+        assert len(packing) == len(Portfolio().pack(samples, limits)) == 4
+
+
+@pytest.mark.parametrize("profile", ["flat", "partners", "ladder"])
+@given(pairs=pairs, fill=st.sampled_from([1e-300, 1e-9, 0.1, 0.5, 1.0]), capacity=st.sampled_from([20, 60]))
+def test_packs_as_empty_as_one_likes(pairs: list[tuple[int, int]], fill: float, capacity: int, profile: str) -> None:
+    packing = EvenPacking(("image_tokens",), fill=fill, rounds=8, profile=profile).pack(samples_of(pairs), capacity)
+    assert sorted(packing.sample.tolist()) == list(range(len(pairs)))
+    assert packing.tokens.max(initial=0) <= capacity
+
+
 @pytest.mark.parametrize("recipe", RECIPES)
 @given(pairs=pairs, fill=st.sampled_from([0.5, 0.9, 1.0]))
 def test_every_recipe_places_every_sample_once(
