@@ -155,6 +155,17 @@ def test_floors_worked_out_by_hand() -> None:
     assert evenness_floor(np.zeros(0, np.int64), np.zeros(0, np.int64), 10, 0) == 0.0
 
 
+def test_the_floor_holds_for_amounts_whose_sums_leave_64_bits() -> None:
+    """Amounts of a water level in every pack, and of the densest samples in every token of a room, are beyond int64."""
+    samples = workload(1_000)
+    flops = np.random.default_rng(0).integers(0, 2**50, 1_000)
+    packing = EvenPacking(("flops",), rounds=4).pack(Samples(samples.tokens, {"flops": flops}), 8192)
+    held = packing.sums()["flops"].astype(float)
+    assert evenness_floor(samples.tokens, flops, 8192, len(packing)) <= held.std() / held.mean()
+    pairs = np.array([2**45, 2**45 - 1] * 4_000)  # two and two are even
+    assert evenness_floor(np.full(8_000, 1), pairs, 2**16, 4_000) == 0.0
+
+
 def test_a_perfect_split_is_found() -> None:
     """Every pack can hold 4 of 8 tokens as images: two samples (2, 2) each, or (4, 0) with (0, 4)."""
     samples = samples_of([(4, 0)] * 50 + [(0, 4)] * 50 + [(2, 2)] * 100)
