@@ -52,6 +52,29 @@ def test_a_source_that_ends_leaves_the_others_in_their_order() -> None:
     assert 900 < names.count("b") < 1_100
 
 
+def test_a_source_that_fails_is_asked_for_the_same_item_again() -> None:
+    """Nothing is lost, and the order is that of sources that never fail."""
+    fails = {3, 7}
+
+    def flaky(skip: int) -> Iterable[int]:
+        for number in range(skip, 10):
+            if number in fails:
+                fails.remove(number)
+                raise OSError("no connection")
+            yield number
+
+    weights = {"a": 1, "b": 1}
+    mixture = Mixture({"a": flaky, "b": finite(10)}, weights)
+    seen: list[Drawn[int]] = []
+    while len(seen) < 20:
+        try:
+            seen.append(next(mixture))
+        except OSError:
+            continue
+    assert not fails
+    assert seen == list(Mixture({"a": finite(10), "b": finite(10)}, weights))
+
+
 def test_parameters_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="got sources a and weights for b"):
         Mixture({"a": endless}, {"b": 1})
