@@ -56,12 +56,22 @@ class EvenPacking(Packer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name, kinds, wanted in (
+            ("targets", (tuple,), "a tuple of columns"),
+            ("weight", (int, float), "a number"),
+            ("fill", (int, float), "a number"),
+            ("rounds", (int,), "an integer"),
+            ("seed", (int,), "an integer"),
+        ):
+            value = getattr(self, name)
+            if type(value) not in kinds:
+                raise InvalidParameter(f"EvenPacking({name}=...) must be {wanted}; got {value!r}.")
         for name, holds, wanted in (
-            ("targets", not isinstance(self.targets, str), "be a tuple of columns"),
             ("targets", len(self.targets) > 0, "name at least one column"),
             ("weight", isfinite(self.weight) and self.weight >= 0, "be a finite number >= 0"),
             ("fill", 0 < self.fill <= 1, "be in (0, 1]"),
             ("rounds", self.rounds >= 0, "be >= 0"),
+            ("rounds", self.rounds < 2**31, "be below 2**31"),
             ("seed", 0 <= self.seed < 2**63, "be in [0, 2**63)"),
             ("profile", self.profile in PROFILES, f"be one of {', '.join(PROFILES)}"),
         ):
