@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import isfinite
+from dataclasses import dataclass, replace
+from math import ceil, isfinite
 
 import numpy as np
 
@@ -42,8 +42,8 @@ class EvenPacking(Packer):
 
     Idea: the best of five ways to build full packs (`even_construction`), then pairs of packs split anew (`resplit`).
     Guarantee: none; `evenness_floor` is a bound to compare with. O(n log n + rounds x n), about 0.1 us per sample and
-    round at five samples a pack. Under several limits packs are first built by `Portfolio`. The same packs for the same
-    (seed, call). Input order is lost.
+    round at five samples a pack. Where packs built for the tokens alone break another limit, `Portfolio` builds them.
+    The same packs for the same (seed, call). Input order is lost.
     When not to use it: for a planner that may exchange whole packs at the STEP barrier, best fit leaves more choice.
     """
 
@@ -91,10 +91,9 @@ class EvenPacking(Packer):
         sizes, caps = pieces.sizes, pieces.caps
         amounts = _scaled(pieces.soft)
         first = np.array(amounts[:, 0])
-        if len(caps) == 1:
-            pack_of = construct(np.array(sizes[:, 0]), first, int(caps[0]), self.fill)
-        else:
-            pack_of = Portfolio().group(pieces)
+        pack_of = construct(np.array(sizes[:, 0]), first, int(caps[0]), self.fill)
+        if len(caps) > 1 and (sums_by_group(sizes, pack_of, int(pack_of.max(initial=-1)) + 1) > caps).any():
+            pack_of = _under_all_limits(pieces, self.fill)
         call = 2 * pieces.call
         weights = (1.0, *[self.weight] * (len(self.targets) - 1))
         aims = np.zeros(int(pack_of.max(initial=-1)) + 1, dtype=np.int64)
@@ -111,6 +110,19 @@ class EvenPacking(Packer):
         free = (packing.slots - packing.tokens) / packing.slots
         apart = np.abs(held / max(int(held.sum()) / max(len(held), 1), 1e-9) - 1)
         return -np.rint(1e6 * (SLACK_WEIGHT * free + apart)).astype(np.int64)
+
+
+def _under_all_limits(pieces: Pieces, fill: float) -> Int32:
+    """Return packs by `Portfolio`, (n,), built for a smaller capacity where they are fuller than ``fill``: full packs
+    leave nothing to exchange."""
+    pack_of = Portfolio().group(pieces)
+    lengths, capacity = pieces.sizes[:, 0], int(pieces.caps[0])
+    if int(lengths.sum()) <= fill * capacity * (int(pack_of.max(initial=-1)) + 1):
+        return pack_of
+    sizes, caps = np.array(pieces.sizes), np.array(pieces.caps)
+    caps[0] = ceil(fill * capacity)
+    sizes[:, 0] = np.minimum(lengths, caps[0])  # what is longer is alone
+    return Portfolio().group(replace(pieces, sizes=sizes, caps=caps))
 
 
 def _scaled(soft: Int64) -> Int64:

@@ -88,6 +88,26 @@ def test_every_limit_is_kept_and_no_pack_is_added(
     assert len(packing) == len(Portfolio().pack(samples, limits))
 
 
+@pytest.mark.parametrize("limits", [Limits(8192, (("video", 3),)), Limits(8192, (("image_tokens", 8192),), 1_000)])
+def test_limits_that_no_pack_comes_near_change_nothing(limits: Limits) -> None:
+    samples = workload(2_000)
+    samples = Samples(samples.tokens, {**samples.columns, "video": np.zeros(2_000, np.int64)})
+    plain = IMAGES.pack(samples, 8192)
+    assert IMAGES.pack(samples, limits).pack_of_sample.tolist() == plain.pack_of_sample.tolist()
+
+
+def test_packs_are_even_under_limits_that_would_let_them_be_full() -> None:
+    """Best fit leaves no token free, and so nothing to exchange; packs are built for ``fill``."""
+    samples = workload(2_000)
+    samples = Samples(samples.tokens, {**samples.columns, "turns": np.arange(2_000) % 5})
+    limits = Limits(8192, (("turns", 14),))
+    full, even = Portfolio().pack(samples, limits), IMAGES.pack(samples, limits)
+    assert even.sums()["turns"].max() <= 14
+    assert even.fill > 0.99
+    assert image_cv(even) < 0.25 * image_cv(full)
+    assert EvenPacking(("image_tokens",), fill=0.9).pack(samples, limits).fill < 0.91
+
+
 def test_packs_of_few_samples_are_even_too() -> None:
     """Two samples a pack at most: each pair of 10 and 0 or 7 and 3 image tokens is 10."""
     samples = samples_of([(5, 10), (5, 0), (5, 7), (5, 3)] * 50)
