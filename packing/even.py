@@ -113,7 +113,7 @@ class EvenPacking(Packer):
 
 
 def _under_all_limits(pieces: Pieces, fill: float) -> Int32:
-    """Return packs by `Portfolio`, (n,), built for a smaller capacity where they are fuller than ``fill``: full packs
+    """Return packs by `Portfolio`, (n,), for the share ``fill`` of the capacity where they would be fuller: full packs
     leave nothing to exchange."""
     pack_of = Portfolio().group(pieces)
     lengths, capacity = pieces.sizes[:, 0], int(pieces.caps[0])

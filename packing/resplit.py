@@ -38,7 +38,8 @@ def even_out(
     A round orders the packs by what they hold above their aim, and lets each pack of the lower half meet one of the
     upper half, all at the same random distance. The samples of both are split anew in every way there is (of long
     lists, those that have stayed longest move); of the splits within the limits the one closest to the aims is kept,
-    of equally close ones a random one. So the number of packs, and with it the fill, stays. With several amounts the
+    of equally close ones a random one; a pair that this would make one pack is passed by. So the number of packs, and
+    with it the fill, stays. With several amounts the
     order follows each in turn, and distances add up as weighted squares. Pairs of one amount that are within 0.5 % of
     its mean are passed by and do not count: ``rounds`` is the work of so many full rounds.
     For eight rounds packs stay among about a thousand others from the whole range. If these rounds cut the squared
