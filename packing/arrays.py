@@ -12,7 +12,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from .errors import EvenstepError
 
-__all__ = ["SUM_LIMIT", "Immutable", "Int32", "Int64", "as_int", "as_int64", "descending_order", "read_only"]
+__all__ = [
+    "SUM_LIMIT",
+    "Immutable",
+    "Int32",
+    "Int64",
+    "as_int",
+    "as_int64",
+    "descending_order",
+    "exact_sum",
+    "read_only",
+]
 
 Int64: TypeAlias = NDArray[np.int64]
 Int32: TypeAlias = NDArray[np.int32]
@@ -107,6 +117,12 @@ def descending_order(values: Int64) -> Int64:
     return keys
 
 
+def exact_sum(values: Int64) -> int:
+    """Return the sum of fewer than 2**31 non-negative ``values``, also where it is beyond int64."""
+    low = (1 << 31) - 1
+    return (int((values >> 31).sum()) << 31) + int((values & low).sum())
+
+
 def _as_array(name: str, values: ArrayLike, error: Error) -> AnyArray:
     try:
         return np.asarray(values)
@@ -132,7 +148,7 @@ def _check_sums(name: str, array: Int64, error: Error, remedy: str) -> None:
     largest = int(array.max(initial=0))
     if largest * array.size < SUM_LIMIT:
         return
-    total = sum(int(value) for value in array.flat)
+    total = exact_sum(array)
     if total >= SUM_LIMIT:
         raise error(f"the sum of {name} must be below 2**62; it is {total}. {remedy}")
 

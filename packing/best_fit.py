@@ -21,7 +21,7 @@ LARGEST_CAPACITY = 2**27  # one stack per possible room: 0.6 GB there
 class BestFit(Packer):
     """Each piece, in input order, into the fullest pack with room; of equally full ones the last touched. On-line.
 
-    Guarantee: at most 1.7 OPT packs (Dosa & Sgall 2014). O(n) time, O(n + capacity) memory. One limit: the tokens.
+    Guarantee: at most 1.7 OPT packs (Dosa & Sgall 2014). O(n + capacity) time and memory. One limit: the tokens.
     """
 
     def refusal(self, samples: Samples, limits: Limits) -> str | None:
@@ -35,7 +35,7 @@ class BestFit(Packer):
 class BestFitDecreasing(Packer):
     """Best fit over the pieces from longest to shortest, equal ones by index. Also: BFD. The default choice.
 
-    Guarantee: at most 11/9 OPT + 4 packs (Johnson 1974). O(n) time, O(n + capacity) memory. One limit: the tokens.
+    Guarantee: at most 11/9 OPT + 4 packs (Johnson 1974). O(n + capacity) time and memory. One limit: the tokens.
     """
 
     def refusal(self, samples: Samples, limits: Limits) -> str | None:

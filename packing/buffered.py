@@ -17,6 +17,7 @@ from .samples import Limits, LimitsLike, Samples, SamplesLike
 
 __all__ = ["Buffered", "BufferedState"]
 
+LEAST = 32  # at least so small a part of the pieces leaves a full buffer, as packs of many pieces stay
 OLDEST = 3  # buffers of arrivals after which a piece leaves with its pack, full or not
 OF_PIECE, OF_SAMPLE = (
     "piece: ",
@@ -53,8 +54,9 @@ class Buffered:
     leaves over is listed once, by the push that brought it.
 
     The first push that has samples fixes the columns. Packs do not depend on how the stream is cut into pushes. A pack
-    with a piece older than 3 x ``buffer_size`` arrivals always leaves, so that none waits longer than 4 x
-    ``buffer_size``. Every piece is packed about twice: O(time of the packer), memory O(buffer_size + push). The
+    with a piece older than 3 x ``buffer_size`` other pieces always leaves, so that none waits for more than 4 x
+    ``buffer_size``. Every piece is packed about twice; where half of the packs hold less than a 32nd of the pieces more
+    packs leave, so that it is 32 times at most on average: O(time of the packer), memory O(buffer_size + push). The
     packer's `Packer.urgency` chooses; ties: the lower pack.
     `state_dict` between two calls is exact: a stream that resumes from it continues as if never stopped.
     """
@@ -82,23 +84,16 @@ class Buffered:
         if reason is not None:
             raise CannotServe(f"{self.packer!r} cannot serve {self.limits!r}: {reason}")
         incoming, left_over = self._pieces(samples)
-        arrived, self._arrived = self._arrived, self._arrived + len(samples)
-        self._entered += len(incoming["entered"])
-        emitted, taken = [], 0
-        while taken < len(incoming["entered"]):
-            more = min(self.buffer_size - len(self), len(incoming["entered"]) - taken)
-            self._waiting = {
-                name: np.concatenate([self._waiting[name], values[taken : taken + more]])
-                if self._waiting
-                else values[:more]
-                for name, values in incoming.items()
-            }
-            taken += more
-            if len(self) == self.buffer_size:
-                emitted.append(self._emit(everything=False))
+        before = self._entered, self._call, self._waiting
+        try:
+            packing = self._packing(self._take(incoming), samples, left_over, self._arrived)
+        except BaseException:
+            self._entered, self._call, self._waiting = before
+            raise
         if len(samples) and not self._waiting:  # all left over: the columns of the stream are known all the same
             self._waiting = incoming
-        return self._packing(emitted, samples, left_over, arrived)
+        self._arrived += len(samples)
+        return packing
 
     def flush(self) -> Packing:
         """Return packs of all that waits; the stream may go on afterwards."""
@@ -156,6 +151,23 @@ class Buffered:
             pieces[OF_SAMPLE + name] = amounts[sample]
         return pieces, parts.left_over
 
+    def _take(self, incoming: dict[str, Int64]) -> list[_Emitted]:
+        """Let pieces in, and return the packs that leave each time the buffer is full."""
+        self._entered += len(incoming["entered"])
+        emitted, taken = [], 0
+        while taken < len(incoming["entered"]):
+            more = min(self.buffer_size - len(self), len(incoming["entered"]) - taken)
+            self._waiting = {
+                name: np.concatenate([self._waiting[name], values[taken : taken + more]])
+                if self._waiting
+                else values[:more]
+                for name, values in incoming.items()
+            }
+            taken += more
+            if len(self) == self.buffer_size:
+                emitted.append(self._emit(everything=False))
+        return emitted
+
     def _emit(self, everything: bool) -> _Emitted:
         """Pack all that waits, remove the pieces of the packs that leave, and return them."""
         amounts = {name: self._waiting[OF_PIECE + name] for name in self._columns()}
@@ -165,7 +177,9 @@ class Buffered:
         leaves = np.ones(len(packing), dtype=np.bool_)
         if not everything:
             urgent_first = np.argsort(-self.packer.urgency(packing), kind="stable")
-            leaves[urgent_first[(len(packing) + 1) // 2 :]] = False
+            pieces = np.cumsum(np.diff(packing.offsets)[urgent_first])
+            enough = int(np.searchsorted(pieces, len(self) / LEAST)) + 1  # packs
+            leaves[urgent_first[max((len(packing) + 1) // 2, enough) :]] = False
             too_old = int(self._waiting["entered"][-1]) - OLDEST * self.buffer_size
             oldest = np.minimum.reduceat(self._waiting["entered"][packing.sample], packing.offsets[:-1])
             leaves |= oldest <= too_old

@@ -93,7 +93,15 @@ def repr_parses(registry: Registry[A], algorithm: A) -> None:
 
 def same_in_any_process(algorithm: Algorithm, answer: Callable[[T], str], cases: Mapping[str, T]) -> None:
     """Check that ``answer`` says the same of all ``cases``, by description, in three other processes."""
-    here = [answer(case) for case in cases.values()]
+    here = []
+    for which, case in cases.items():
+        try:
+            here.append(answer(case))
+        except Exception as error:
+            seen = f"{type(error).__name__}: {error}"
+            raise CheckFailed(
+                f"{algorithm!r} fails same_in_any_process on {which}: {seen}", "same_in_any_process"
+            ) from error
     for condition, there in zip(CONDITIONS, answers_under(CONDITIONS, answer, [*cases.values()]), strict=True):
         if there == here:
             continue

@@ -79,15 +79,16 @@ def large_cases(packer: Packer) -> dict[str, Case]:
     """Return fixed cases of every family, by description, that ``packer`` does not refuse."""
     rng = np.random.default_rng(0)
     result = {}
+    kinds = (((), None, "tokens"), ((("images", 20),), None, "tokens and images"), ((), 8, "tokens and samples"))
     for family, make in FAMILIES.items():
-        for budgets, name in (((), "tokens"), ((("images", 20),), "tokens and images")):
+        for budgets, most_samples, name in kinds:
             tokens = make(rng, 400, 2048)
             columns = {each: rng.integers(0, 9, 400) for each in (*packer.targets, "images") if each != TOKENS_SQUARED}
             if "image_tokens" in columns:
                 columns["image_tokens"] = np.minimum(columns["image_tokens"], tokens)
             if packer.cuts:  # what it cuts has no amounts
                 columns = {}
-            case = Case(Samples(tokens, columns), Limits(2048, budgets))
+            case = Case(Samples(tokens, columns), Limits(2048, budgets, most_samples))
             if packer.reason_against(case.samples, case.limits) is None:
                 result[f'large_cases(...)["{family}, {name}"]'] = case
     return result

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import isfinite
+from dataclasses import dataclass, replace
+from math import ceil, isfinite
 
 import numpy as np
 
@@ -42,8 +42,8 @@ class EvenPacking(Packer):
 
     Idea: the best of five ways to build full packs (`even_construction`), then pairs of packs split anew (`resplit`).
     Guarantee: none; `evenness_floor` is a bound to compare with. O(n log n + rounds x n), about 0.1 us per sample and
-    round at five samples a pack. Under several limits packs are first built by `Portfolio`. The same packs for the same
-    (seed, call). Input order is lost.
+    round at five samples a pack. Where packs built for the tokens alone break another limit, `Portfolio` builds them.
+    The same packs for the same (seed, call). Input order is lost.
     When not to use it: for a planner that may exchange whole packs at the STEP barrier, best fit leaves more choice.
     """
 
@@ -56,12 +56,22 @@ class EvenPacking(Packer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name, kinds, wanted in (
+            ("targets", (tuple,), "a tuple of columns"),
+            ("weight", (int, float), "a number"),
+            ("fill", (int, float), "a number"),
+            ("rounds", (int,), "an integer"),
+            ("seed", (int,), "an integer"),
+        ):
+            value = getattr(self, name)
+            if type(value) not in kinds:
+                raise InvalidParameter(f"EvenPacking({name}=...) must be {wanted}; got {value!r}.")
         for name, holds, wanted in (
-            ("targets", not isinstance(self.targets, str), "be a tuple of columns"),
             ("targets", len(self.targets) > 0, "name at least one column"),
             ("weight", isfinite(self.weight) and self.weight >= 0, "be a finite number >= 0"),
             ("fill", 0 < self.fill <= 1, "be in (0, 1]"),
             ("rounds", self.rounds >= 0, "be >= 0"),
+            ("rounds", self.rounds < 2**31, "be below 2**31"),
             ("seed", 0 <= self.seed < 2**63, "be in [0, 2**63)"),
             ("profile", self.profile in PROFILES, f"be one of {', '.join(PROFILES)}"),
         ):
@@ -81,10 +91,9 @@ class EvenPacking(Packer):
         sizes, caps = pieces.sizes, pieces.caps
         amounts = _scaled(pieces.soft)
         first = np.array(amounts[:, 0])
-        if len(caps) == 1:
-            pack_of = construct(np.array(sizes[:, 0]), first, int(caps[0]), self.fill)
-        else:
-            pack_of = Portfolio().group(pieces)
+        pack_of = construct(np.array(sizes[:, 0]), first, int(caps[0]), self.fill)
+        if len(caps) > 1 and (sums_by_group(sizes, pack_of, int(pack_of.max(initial=-1)) + 1) > caps).any():
+            pack_of = _under_all_limits(pieces, self.fill)
         call = 2 * pieces.call
         weights = (1.0, *[self.weight] * (len(self.targets) - 1))
         aims = np.zeros(int(pack_of.max(initial=-1)) + 1, dtype=np.int64)
@@ -103,7 +112,21 @@ class EvenPacking(Packer):
         return -np.rint(1e6 * (SLACK_WEIGHT * free + apart)).astype(np.int64)
 
 
+def _under_all_limits(pieces: Pieces, fill: float) -> Int32:
+    """Return packs by `Portfolio`, (n,), for the share ``fill`` of the capacity where they would be fuller: full packs
+    leave nothing to exchange."""
+    pack_of = Portfolio().group(pieces)
+    lengths, capacity = pieces.sizes[:, 0], int(pieces.caps[0])
+    if int(lengths.sum()) <= fill * capacity * (int(pack_of.max(initial=-1)) + 1):
+        return pack_of
+    sizes, caps = np.array(pieces.sizes), np.array(pieces.caps)
+    caps[0] = ceil(fill * capacity)
+    sizes[:, 0] = np.minimum(lengths, caps[0])  # what is longer is alone
+    return Portfolio().group(replace(pieces, sizes=sizes, caps=caps))
+
+
 def _scaled(soft: Int64) -> Int64:
-    """Drop the lowest bits where sums would leave int64; a column keeps at least 2**-20 of its largest amount."""
-    bits = int(soft.max(initial=0)).bit_length() + 2 * len(soft).bit_length()
-    return np.ascontiguousarray(soft >> max(bits - KEY_BITS, 0))
+    """Drop the lowest bits of each column whose sums would leave int64: of its largest amount 62 bits less twice those
+    of the number of pieces stay, 22 for a million."""
+    bits = [int(most).bit_length() + 2 * len(soft).bit_length() for most in soft.max(axis=0, initial=0)]
+    return np.ascontiguousarray(soft >> np.array([max(each - KEY_BITS, 0) for each in bits]))

@@ -119,7 +119,8 @@ def _phases(
     n_long = 0
     while n_long < len(tokens) and 2 * tokens[longest[n_long]] > capacity:
         n_long += 1
-    n_packs = max(int(total / (fill * capacity)), -(-total // capacity), n_long)  # not emptier than asked for
+    asked = int(min(total / (fill * capacity), len(tokens)))  # not emptier than asked for, and no pack without samples
+    n_packs = max(asked, -(-total // capacity), n_long)
     text_at_most = density * (amounts.sum() / max(total, 1))
     textlike = amounts <= text_at_most * tokens
     pack_of = np.full(len(tokens), -1, dtype=np.int32)

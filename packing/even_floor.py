@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import Int64
+from .arrays import Int64, exact_sum
 from .jit import kernel
 
 __all__ = ["evenness_floor"]
@@ -80,10 +80,10 @@ def _with_heaviest(low: Int64, n_long: int, units: Int64) -> Int64:
 def _contents(tokens: Int64, units: Int64, capacity: int) -> Int64:
     """Return the largest amount in each room, by room in steps of ceil(capacity / LARGEST_ROOM) tokens.
 
-    Lengths are rounded down to steps and rooms up, so that the bound holds.
+    Lengths are rounded down to steps and rooms up, so that the bound holds. No room holds more than all samples do.
     """
     scale = -(-capacity // LARGEST_ROOM)
-    return _best_contents(np.maximum(tokens // scale, 1), units, -(-capacity // scale))
+    return _best_contents(np.maximum(tokens // scale, 1), units, -(-capacity // scale), int(units.sum()))
 
 
 def _water_filling(places: Places, total: int) -> float:
@@ -92,7 +92,7 @@ def _water_filling(places: Places, total: int) -> float:
     below, above = 0, max(total, 1)
     while above - below > 1:
         level = (below + above) // 2
-        below, above = (level, above) if int(np.clip(level, low, high).sum()) <= total else (below, level)
+        below, above = (level, above) if exact_sum(np.clip(level, low, high)) <= total else (below, level)
     filled = np.clip(below, low, high)
     left = total - int(filled.sum())
     filled[np.flatnonzero((low <= below) & (below < high))[:left]] += 1
@@ -100,8 +100,8 @@ def _water_filling(places: Places, total: int) -> float:
 
 
 @kernel
-def _best_contents(tokens: Int64, units: Int64, largest: int) -> Int64:
-    """Return the most units in every room 0 to ``largest``, each sample as often as one likes."""
+def _best_contents(tokens: Int64, units: Int64, largest: int, most_units: int) -> Int64:
+    """Return the most units in every room 0 to ``largest``, each sample as often as one likes up to ``most_units``."""
     most_of = np.zeros(largest + 1, dtype=np.int64)
     for i in range(len(tokens)):
         most_of[tokens[i]] = max(most_of[tokens[i]], units[i])
@@ -118,5 +118,5 @@ def _best_contents(tokens: Int64, units: Int64, largest: int) -> Int64:
         for k in range(n_front):
             if front[k] > room:
                 break
-            best[room] = max(best[room], best[room - front[k]] + most_of[front[k]])
+            best[room] = max(best[room], min(best[room - front[k]] + most_of[front[k]], most_units))
     return best

@@ -43,7 +43,8 @@ class Mixture(Generic[T]):
 
     The k-th draw depends on ``seed``, k and on who has ended before, not on the items, so any part of the stream can be
     repeated. A source that ends leaves the draw, and the others go on in their proportions, until all have ended;
-    `ended` lists them in the order of their end. Nothing is repeated or dropped.
+    `ended` lists them in the order of their end. Nothing is repeated or dropped, nor where a source raises: the next
+    call asks it for the same item again.
     `state_dict` is exact between two items: sources are reopened behind what they have given.
     """
 
@@ -79,10 +80,16 @@ class Mixture(Generic[T]):
 
     def __next__(self) -> Drawn[T]:
         while len(self._ended) < len(self._sources):
-            name = self._draw()
-            if name not in self._open:
-                self._open[name] = iter(self._sources[name](self._given[name]))
-            for item in islice(self._open[name], 1):
+            name = self._drawn()
+            try:
+                if name not in self._open:
+                    self._open[name] = iter(self._sources[name](self._given[name]))
+                items = [*islice(self._open[name], 1)]
+            except BaseException:  # an iterator that has failed is at its end: the next try opens the source anew
+                self._open.pop(name, None)
+                raise
+            self._draws += 1
+            for item in items:
                 number = self._given[name]
                 self._given[name] += 1
                 return Drawn(name, number, item)
@@ -109,11 +116,10 @@ class Mixture(Generic[T]):
         self._draws, self._given, self._ended = state["draws"], dict(state["given"]), list(state["ended"])
         self._open = {}
 
-    def _draw(self) -> str:
+    def _drawn(self) -> str:
         """Return the source of the next draw, of those that have not ended."""
         alive = [name for name in self._sources if name not in self._ended]
         at = _mixed(self.seed, self._draws) * sum(self.weights[name] for name in alive) >> 64
-        self._draws += 1
         for name in alive:
             at -= self.weights[name]
             if at < 0:

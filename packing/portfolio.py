@@ -37,6 +37,8 @@ class Portfolio(Packer):
         super().__post_init__()
         if not self.packers:
             raise InvalidParameter("Portfolio(packers=...) must name at least one packer; got ().")
+        if not isinstance(self.packers, tuple) or not all(isinstance(each, Packer) for each in self.packers):
+            raise InvalidParameter(f"Portfolio(packers=...) must be a tuple of packers; got {self.packers!r}.")
         for packer in self.packers:
             if packer.cuts:
                 raise InvalidParameter(f"Portfolio(packers=...) packs whole samples; {packer!r} cuts them.")

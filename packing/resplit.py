@@ -38,7 +38,8 @@ def even_out(
     A round orders the packs by what they hold above their aim, and lets each pack of the lower half meet one of the
     upper half, all at the same random distance. The samples of both are split anew in every way there is (of long
     lists, those that have stayed longest move); of the splits within the limits the one closest to the aims is kept,
-    of equally close ones a random one. So the number of packs, and with it the fill, stays. With several amounts the
+    of equally close ones a random one; a pair that this would make one pack is passed by. So the number of packs, and
+    with it the fill, stays. With several amounts the
     order follows each in turn, and distances add up as weighted squares. Pairs of one amount that are within 0.5 % of
     its mean are passed by and do not count: ``rounds`` is the work of so many full rounds.
     For eight rounds packs stay among about a thousand others from the whole range. If these rounds cut the squared
@@ -208,6 +209,11 @@ def _spell(
                 room_a, lead_a, size_a, room_b, lead_b, size_b, spare, cost, cost_bits, best, least, random
             )
             split = 1 | (b << 1) | (a << (1 + n_low))  # bit k: item k is in the first half, which becomes light
+            stay = 0 if rests == 0 or split & 2 else n_heavy - (n_moved - from_light)
+            for k in range(n_moved):
+                stay += 1 - ((split >> (rests + k)) & 1)
+            if stay == 0:  # all fits into one pack: the other would be empty
+                continue
             # the packs anew: rests stay at the front, or both are light's
             following[light], following[heavy] = rest_light, rest_heavy
             last[light] = last[light] if n_light > from_light else light

@@ -58,6 +58,10 @@ class Samples:
         remedy = "Lengths are counts: whole numbers >= 0 whose sum is below 2**62."
         checked = as_int64("tokens", tokens, InvalidSamples, remedy=remedy)
         named: dict[str, Int64] = {}
+        if not isinstance(columns, Mapping | None):
+            raise InvalidSamples(f"columns must be a mapping from names to values; got {type(columns).__name__}.")
+        if not isinstance(spans, Spans | None):
+            raise InvalidSamples(f"spans must be Spans; got {type(spans).__name__}. Use Spans.of for a list of pairs.")
         for name, values in (columns or {}).items():
             if not name or name in RESERVED:
                 raise InvalidSamples(f'a column cannot be called "{name}"; {", ".join(RESERVED)} are counted anyway.')

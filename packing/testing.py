@@ -93,6 +93,15 @@ def slots_hold_tokens(packer: Packer, case: Case) -> None:
     assert all(a <= b for a, b in zip(held, slots, strict=True)), f"slots are {slots} for {held} tokens"
 
 
+def urgency_ranks_packs(packer: Packer, case: Case) -> None:
+    """The urgency is one integer per pack, and the same when asked again."""
+    packing = packer.pack(case.samples, case.limits)
+    first, second = (packer.urgency(packing) for _ in range(2))
+    assert first.shape == (len(packing),), f"{len(packing)} packs have urgencies of shape {first.shape}"
+    assert first.dtype.kind in "iu", f"urgencies have dtype {first.dtype}"
+    assert np.array_equal(first, second), "two calls gave two urgencies"
+
+
 def not_below_bound(packer: Packer, case: Case) -> None:
     """No packing has fewer packs than the bound on them."""
     pieces = _pieces(packer, case)
@@ -138,6 +147,7 @@ OF_ALL: tuple[Check, ...] = (
     limits_kept,
     every_token_once,
     slots_hold_tokens,
+    urgency_ranks_packs,
     not_below_bound,
     same_again,
     input_untouched,

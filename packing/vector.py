@@ -120,12 +120,14 @@ class VectorFirstFit(Packer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if type(self.open_packs) is not int:
+            raise InvalidParameter(f"VectorFirstFit(open_packs=...) must be an integer; got {self.open_packs!r}.")
         if self.open_packs < 1:
             raise InvalidParameter(f"VectorFirstFit(open_packs=...) must be >= 1; got {self.open_packs}.")
 
     def group(self, pieces: Pieces) -> Int32:
         sizes, caps = _that_matter(pieces)
-        return bounded_first_fit(sizes, caps, _units(caps), self.open_packs)
+        return bounded_first_fit(sizes, caps, _units(caps), min(self.open_packs, len(sizes)))
 
 
 def _decreasing(pieces: Pieces, measure: str, of_one: Callable[[Int64, int], Int32], looked_at: int) -> Int32:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from packing import Limits, NextFit, Packer, Pieces, Samples
+from packing import Limits, NextFit, Packer, Packing, Pieces, Samples
 from packing.arrays import Int32, Int64
 from packing.policies import Cut
 
@@ -80,6 +80,32 @@ class PaysTooLittle(Packer):
 
     def slots(self, pieces: Pieces, pack_of: Int32, n_packs: int) -> Int64:
         return np.ones(n_packs, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class RanksByAFloat(Packer):
+    def group(self, pieces: Pieces) -> Int32:
+        return next_fit(pieces)
+
+    def urgency(self, packing: Packing) -> Int64:
+        return packing.tokens / packing.slots  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class NeedsACount(Packer):
+    """Refuses whatever has no limit on samples; answers by process."""
+
+    def refusal(self, samples: Samples, limits: Limits) -> str | None:
+        return "it needs max_samples" if limits.max_samples is None else None
+
+    def group(self, pieces: Pieces) -> Int32:
+        return shifted(pieces, os.getpid())
+
+
+@dataclass(frozen=True)
+class FailsOnMany(Packer):
+    def group(self, pieces: Pieces) -> Int32:
+        return next_fit(pieces) if len(pieces.sizes) < 100 else np.zeros(len(pieces.sizes), dtype=np.int32)
 
 
 @dataclass(frozen=True)
@@ -164,6 +190,9 @@ BROKEN: dict[Packer, str] = {
     IgnoresBudgets(): "limits_kept",
     LosesWhatItCuts(): "every_token_once",
     PaysTooLittle(): "slots_hold_tokens",
+    RanksByAFloat(): "urgency_ranks_packs",
+    NeedsACount(): "same_in_any_process",
+    FailsOnMany(): "same_in_any_process",
     UsesGlobalRandom(): "same_again",
     SeedsGlobalRandom(): "same_again",
     CountsCores(): "same_in_any_process",

@@ -194,6 +194,27 @@ def test_nothing_is_taken_by_a_push_that_is_refused() -> None:
     assert packs(buffered.flush()) == [[(0, 5)]]
 
 
+def test_nothing_is_taken_by_a_push_that_fails_while_it_packs() -> None:
+    """The bytes of three samples together are beyond int64; each alone is not."""
+    buffered = Buffered(NextFit(), 10, 3)
+    sample = Samples([5], {"n_bytes": [2**61 - 1]})
+    buffered.push(sample)
+    buffered.push(sample)
+    before = buffered.state_dict()
+    with pytest.raises(InvalidSamples, match=r"the sum of n_bytes must be below 2\*\*62"):
+        buffered.push(Samples([5], {"n_bytes": [9]}))
+    after = buffered.state_dict()
+    assert {**before, "pieces": None} == {**after, "pieces": None}
+    assert packs(buffered.flush()) == [[(0, 5), (1, 5)]]
+
+
+def test_one_pack_of_many_short_samples_does_not_hold_up_the_stream() -> None:
+    """999 samples of one token are never urgent beside full packs, and would be packed anew for each of these."""
+    buffered = Buffered(BestFitDecreasing(), 8192, 1000)
+    buffered.push(np.append(np.ones(999, np.int64), np.full(1_000, 8192)))
+    assert buffered.state_dict()["call"] < 2 * 32
+
+
 def test_the_first_push_with_samples_fixes_the_columns() -> None:
     buffered = Buffered(NextFit(), 10, 4)
     assert packs(buffered.push([])) == []

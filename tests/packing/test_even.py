@@ -88,12 +88,51 @@ def test_every_limit_is_kept_and_no_pack_is_added(
     assert len(packing) == len(Portfolio().pack(samples, limits))
 
 
+@pytest.mark.parametrize("limits", [Limits(8192, (("video", 3),)), Limits(8192, (("image_tokens", 8192),), 1_000)])
+def test_limits_that_no_pack_comes_near_change_nothing(limits: Limits) -> None:
+    samples = workload(2_000)
+    samples = Samples(samples.tokens, {**samples.columns, "video": np.zeros(2_000, np.int64)})
+    plain = IMAGES.pack(samples, 8192)
+    assert IMAGES.pack(samples, limits).pack_of_sample.tolist() == plain.pack_of_sample.tolist()
+
+
+def test_packs_are_even_under_limits_that_would_let_them_be_full() -> None:
+    """Best fit leaves no token free, and so nothing to exchange; packs are built for ``fill``."""
+    samples = workload(2_000)
+    samples = Samples(samples.tokens, {**samples.columns, "turns": np.arange(2_000) % 5})
+    limits = Limits(8192, (("turns", 14),))
+    full, even = Portfolio().pack(samples, limits), IMAGES.pack(samples, limits)
+    assert even.sums()["turns"].max() <= 14
+    assert even.fill > 0.99
+    assert image_cv(even) < 0.25 * image_cv(full)
+    assert EvenPacking(("image_tokens",), fill=0.9).pack(samples, limits).fill < 0.91
+
+
 def test_packs_of_few_samples_are_even_too() -> None:
     """Two samples a pack at most: each pair of 10 and 0 or 7 and 3 image tokens is 10."""
     samples = samples_of([(5, 10), (5, 0), (5, 7), (5, 3)] * 50)
     packing = IMAGES.pack(samples, Limits(1_000, max_samples=2))
     assert len(packing) == 100
     assert packing.sums()["image_tokens"].tolist() == [10] * 100
+
+
+@pytest.mark.parametrize("limits", [Limits(100), Limits(100, (("image_tokens", 100),)), Limits(100, max_samples=3)])
+@pytest.mark.parametrize("profile", ["flat", "partners", "ladder"])
+def test_no_pack_is_emptied_where_two_fit_into_one(profile: str, limits: Limits) -> None:
+    """289 tokens in four packs, of which new splits make three full ones: any split of text beside an image is even."""
+    tokens = [26, 44, 38, 14, 26, 41, 15, 37, 48]
+    samples = Samples(tokens, {"image_tokens": [0, 44, 0, 0, 0, 0, 0, 0, 0]})
+    for seed in range(20):
+        packing = EvenPacking(("image_tokens",), seed=seed, profile=profile).pack(samples, limits)
+        assert len(packing) == len(Portfolio().pack(samples, limits)) == 4
+
+
+@pytest.mark.parametrize("profile", ["flat", "partners", "ladder"])
+@given(pairs=pairs, fill=st.sampled_from([1e-300, 1e-9, 0.1, 0.5, 1.0]), capacity=st.sampled_from([20, 60]))
+def test_packs_as_empty_as_one_likes(pairs: list[tuple[int, int]], fill: float, capacity: int, profile: str) -> None:
+    packing = EvenPacking(("image_tokens",), fill=fill, rounds=8, profile=profile).pack(samples_of(pairs), capacity)
+    assert sorted(packing.sample.tolist()) == list(range(len(pairs)))
+    assert packing.tokens.max(initial=0) <= capacity
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -136,6 +175,17 @@ def test_floors_worked_out_by_hand() -> None:
     assert evenness_floor(np.zeros(0, np.int64), np.zeros(0, np.int64), 10, 0) == 0.0
 
 
+def test_the_floor_holds_for_amounts_whose_sums_leave_64_bits() -> None:
+    """Amounts of a water level in every pack, and of the densest samples in every token of a room, are beyond int64."""
+    samples = workload(1_000)
+    flops = np.random.default_rng(0).integers(0, 2**50, 1_000)
+    packing = EvenPacking(("flops",), rounds=4).pack(Samples(samples.tokens, {"flops": flops}), 8192)
+    held = packing.sums()["flops"].astype(float)
+    assert evenness_floor(samples.tokens, flops, 8192, len(packing)) <= held.std() / held.mean()
+    pairs = np.array([2**45, 2**45 - 1] * 4_000)  # two and two are even
+    assert evenness_floor(np.full(8_000, 1), pairs, 2**16, 4_000) == 0.0
+
+
 def test_a_perfect_split_is_found() -> None:
     """Every pack can hold 4 of 8 tokens as images: two samples (2, 2) each, or (4, 0) with (0, 4)."""
     samples = samples_of([(4, 0)] * 50 + [(0, 4)] * 50 + [(2, 2)] * 100)
@@ -171,6 +221,15 @@ def test_a_second_target_costs_the_first_little() -> None:
     squares = [packing.sums()["tokens_squared"] for packing in (alone, both)]
     assert squares[1].std() < 0.95 * squares[0].std()
     assert image_cv(both) < image_cv(alone) + 0.004
+
+
+def test_a_large_second_target_leaves_the_bits_of_the_first() -> None:
+    """Squares of up to 2**48 beside counts of images."""
+    rng = np.random.default_rng(0)
+    samples = Samples(rng.integers(2**18, 2**21, 2_000), {"images": rng.integers(0, 9, 2_000)})
+    alone, both = (EvenPacking(targets).pack(samples, 2**24) for targets in (("images",), ("images", "tokens_squared")))
+    held = [packing.sums()["images"] for packing in (alone, both)]
+    assert held[1].std() / held[1].mean() < held[0].std() / held[0].mean() + 0.02
 
 
 def test_amounts_beyond_31_bits_are_evened_too() -> None:
@@ -253,6 +312,11 @@ def test_targets_are_columns_that_are_there() -> None:
         ("targets", (), r"EvenPacking\(targets=\.\.\.\) must name at least one column; got \(\)\."),
         ("fill", 0.0, r"must be in \(0, 1\]; got 0\.0"),
         ("rounds", -1, "must be >= 0; got -1"),
+        ("rounds", 2.5, r"EvenPacking\(rounds=\.\.\.\) must be an integer; got 2\.5"),
+        ("rounds", 2**31, r"must be below 2\*\*31; got 2147483648"),
+        ("targets", 5, "must be a tuple of columns; got 5"),
+        ("weight", "x", "must be a number; got 'x'"),
+        ("fill", None, "must be a number; got None"),
         ("weight", float("nan"), "must be a finite number >= 0; got nan"),
         ("seed", -1, "must be in"),
         ("profile", "steep", "must be one of flat, partners, ladder; got 'steep'"),

@@ -52,6 +52,55 @@ def test_a_source_that_ends_leaves_the_others_in_their_order() -> None:
     assert 900 < names.count("b") < 1_100
 
 
+def test_a_source_that_fails_is_asked_for_the_same_item_again() -> None:
+    """Nothing is lost, and the order is that of sources that never fail."""
+    fails = {3, 7}
+
+    def flaky(skip: int) -> Iterable[int]:
+        for number in range(skip, 10):
+            if number in fails:
+                fails.remove(number)
+                raise OSError("no connection")
+            yield number
+
+    weights = {"a": 1, "b": 1}
+    mixture = Mixture({"a": flaky, "b": finite(10)}, weights)
+    seen: list[Drawn[int]] = []
+    while len(seen) < 20:
+        try:
+            seen.append(next(mixture))
+        except OSError:
+            continue
+    assert not fails
+    assert seen == list(Mixture({"a": finite(10), "b": finite(10)}, weights))
+
+
+class Counting:
+    """A dataset that counts what is taken from it."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def __getitem__(self, index: int) -> int:
+        self.taken += 1
+        return index
+
+    def since(self, skip: int) -> Iterable[int]:
+        return (self[index] for index in count(skip))
+
+
+def test_resuming_takes_nothing_of_what_was_seen() -> None:
+    first, again = Counting(), Counting()
+    whole = Mixture({"a": first.since, "b": endless}, {"a": 1, "b": 1})
+    for _ in islice(whole, 10_000):
+        pass
+    resumed = Mixture({"a": again.since, "b": endless}, {"a": 1, "b": 1})
+    resumed.load_state_dict(whole.state_dict())
+    assert again.taken == 0
+    assert list(islice(resumed, 20)) == list(islice(whole, 20))
+    assert 0 < again.taken < 20
+
+
 def test_parameters_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="got sources a and weights for b"):
         Mixture({"a": endless}, {"b": 1})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import time
 import tracemalloc
 
 import numpy as np
@@ -33,7 +34,7 @@ from packing import (
     WorstFit,
     WorstFitDecreasing,
 )
-from packing.arrays import Int32
+from packing.arrays import Int32, Int64
 
 from . import naive
 
@@ -155,6 +156,31 @@ def test_capacity_bounds_packs_where_the_mean_does_not() -> None:
         packing = packer.pack([6] * 10, 10)
         assert len(packing) == 10
         assert packing.tokens.max() == 6
+
+
+def test_packs_are_skipped_by_their_samples() -> None:
+    """Packs of 3, 2, 4 and 3 samples: after two of them five samples are seen, and the rest gives the other packs."""
+    sizes = [4, 4, 4, 6, 6, 3, 3, 3, 3, 4, 4, 4]
+    packing = NextFit().pack(sizes, 12)
+    assert np.diff(packing.offsets).tolist() == [3, 2, 4, 3]
+    seen = int(packing.offsets[2])
+    assert seen == 5
+    rest = NextFit().pack(sizes[seen:], 12)
+    assert [*packing.sample[:seen].tolist(), *(seen + rest.sample).tolist()] == list(range(12))
+    assert np.diff(rest.offsets).tolist() == [4, 3]
+
+
+def test_twice_the_samples_take_first_fit_about_twice_the_time() -> None:
+    sizes = np.clip(np.random.default_rng(0).lognormal(6.5, 1, 200_000), 16, 8192).astype(np.int64)
+    for packer in (FirstFit(), FirstFitDecreasing()):
+        taken = {n: min(timed(packer, sizes[:n]) for _ in range(7)) for n in (100_000, 200_000)}
+        assert taken[200_000] < min(2.6 * taken[100_000], 5.0)
+
+
+def timed(packer: Packer, sizes: Int64) -> float:
+    start = time.process_time()
+    packer.pack(sizes, 8192)
+    return time.process_time() - start
 
 
 def test_an_exact_fit_fits() -> None:

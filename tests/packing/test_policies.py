@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from packing import (
@@ -14,8 +15,10 @@ from packing import (
     Oversized,
     Packing,
     Padded,
+    Portfolio,
     Reason,
     Samples,
+    fewest_packs,
 )
 
 
@@ -76,6 +79,16 @@ def test_isolated_packs_come_first_and_pay_for_themselves() -> None:
     all_oversize = pack([30, 45], 20, Oversize.ISOLATE)
     assert [all_oversize[p].tolist() for p in range(len(all_oversize))] == [[0], [1]]
     assert all_oversize.fill == 1.0
+
+
+def test_one_sample_above_the_capacity_is_named_or_isolated_and_the_bound_agrees() -> None:
+    with pytest.raises(Oversized, match="sample 0 takes 5000 tokens, the limit is 4096"):
+        BestFitDecreasing().pack([5000, 100, 100], 4096)
+    for packer in (BestFitDecreasing(), NextFit(), Portfolio()):
+        packing = packer.pack([5000, 100, 100], Limits(4096, oversize=Oversize.ISOLATE))
+        assert [packing[p].tolist() for p in range(len(packing))] == [[0], [1, 2]]
+        assert packing.slots.tolist() == [5000, 4096]
+    assert 1 + fewest_packs(np.array([[100], [100]]), np.array([4096])) == 2  # the isolated one, and the others
 
 
 def test_samples_without_tokens_are_listed_under_every_policy() -> None:

@@ -65,6 +65,10 @@ def test_columns_are_checked_like_tokens() -> None:
         Samples([7, 8], {"images": [7]})
     with pytest.raises(InvalidSamples, match=r"images\[0\] = -2"):
         Samples([7, 8], {"images": [-2, 0]})
+    with pytest.raises(InvalidSamples, match="columns must be a mapping from names to values; got list"):
+        Samples([7], [[7]])  # type: ignore[arg-type]
+    with pytest.raises(InvalidSamples, match=r"spans must be Spans; got list\. Use Spans\.of for a list of pairs"):
+        Samples([7], spans=[[(0, 2)]])  # type: ignore[arg-type]
     for name in ("tokens", "packs", "tokens_squared"):
         with pytest.raises(InvalidSamples, match=f'a column cannot be called "{name}"; tokens, packs, samples, '):
             Samples([7], {name: [7]})

@@ -159,5 +159,15 @@ def test_parameters_out_of_range_are_refused() -> None:
         VectorDotProduct("l2")
     with pytest.raises(InvalidParameter, match="must be >= 1; got 0"):
         VectorFirstFit(0)
+    for open_packs in ("3", 2.5, True):
+        with pytest.raises(InvalidParameter, match=r"VectorFirstFit\(open_packs=\.\.\.\) must be an integer; got"):
+            VectorFirstFit(open_packs)  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match="at least one packer"):
         Portfolio(())
+    for wrong in (NextFit(), (1,), ("next_fit",)):
+        with pytest.raises(InvalidParameter, match="must be a tuple of packers; got"):
+            Portfolio(wrong)  # type: ignore[arg-type]
+
+
+def test_more_open_packs_than_samples_take_no_memory() -> None:
+    assert len(VectorFirstFit(10**18).pack([6, 5, 4], 10)) == 2
