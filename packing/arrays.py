@@ -124,6 +124,8 @@ def exact_sum(values: Int64) -> int:
 
 
 def _as_array(name: str, values: ArrayLike, error: Error) -> AnyArray:
+    if np.ma.is_masked(values):
+        raise error(f"{name} must not be masked; fill in or drop what is missing.")
     try:
         return np.asarray(values)
     except (ValueError, TypeError, OverflowError) as problem:  # ragged lists and the like

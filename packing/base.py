@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .algorithm import Algorithm
-from .arrays import Int32, Int64
-from .errors import CannotServe, InvalidGroups
+from .arrays import Int32, Int64, as_int
+from .errors import CannotServe, InvalidGroups, InvalidParameter
 from .packs import Packing
 from .policies import Cut, Pieces, cut
 from .samples import Limits, LimitsLike, Samples, SamplesLike
@@ -69,6 +69,7 @@ class Packer(Algorithm, ABC):
         Raises `CannotServe`, `Oversized`, `CannotCut` or `InvalidLimits` before any work.
         """
         samples, limits = Samples.of(samples), Limits.of(limits)
+        call = as_int("call", call, InvalidParameter, least=0)
         reason = self.reason_against(samples, limits)
         if reason is not None:
             raise CannotServe(f"{self!r} cannot serve {limits!r}: {reason}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypedDict
 
@@ -19,10 +19,7 @@ __all__ = ["Buffered", "BufferedState"]
 
 LEAST = 32  # at least so small a part of the pieces leaves a full buffer, as packs of many pieces stay
 OLDEST = 3  # buffers of arrivals after which a piece leaves with its pack, full or not
-OF_PIECE, OF_SAMPLE = (
-    "piece: ",
-    "sample: ",
-)  # what a piece holds of a column, and what the sample that it comes from does
+OF_PIECE, OF_SAMPLE = "piece: ", "sample: "  # of a column: what a piece holds, and what its sample does
 
 
 class BufferedState(TypedDict):
@@ -45,7 +42,7 @@ class _Emitted(NamedTuple):
     slots: Int64
 
 
-@dataclass(init=False)
+@dataclass(init=False, eq=False)
 class Buffered:
     """Keeps ``buffer_size`` pieces; when it is full all of it is packed, and the more urgent half of the packs leave.
 
@@ -66,6 +63,8 @@ class Buffered:
     buffer_size: int
 
     def __init__(self, packer: Packer, limits: LimitsLike, buffer_size: int) -> None:
+        if not isinstance(packer, Packer):
+            raise InvalidParameter(f"packer must be a packer, such as BestFitDecreasing(); got {packer!r}.")
         if packer.cuts:
             raise CannotServe(f"{packer!r} cuts samples wherever a pack ends, and needs no buffer to fill packs.")
         self.packer, self.limits = packer, Limits.of(limits)
@@ -80,7 +79,9 @@ class Buffered:
     def push(self, samples: SamplesLike) -> Packing:
         """Take ``samples`` and return the packs that are ready, often none. Nothing is taken if this raises."""
         samples = Samples.of(samples)
-        reason = self.packer.reason_against(samples, self.limits)
+        if not len(samples):
+            samples = _none_of(self._columns() or samples.columns)
+        reason = self.packer.reason_against(_none_of(samples.columns), self.limits)  # not of what one push brings
         if reason is not None:
             raise CannotServe(f"{self.packer!r} cannot serve {self.limits!r}: {reason}")
         incoming, left_over = self._pieces(samples)
@@ -98,7 +99,7 @@ class Buffered:
     def flush(self) -> Packing:
         """Return packs of all that waits; the stream may go on afterwards."""
         emitted = [self._emit(everything=True)] if len(self) else []
-        nothing = Samples(np.zeros(0, np.int64), {name: np.zeros(0, np.int64) for name in self._columns()})
+        nothing = _none_of(self._columns())
         return self._packing(emitted, nothing, cut(nothing, Limits(self.limits.capacity)).left_over, self._arrived)
 
     def state_dict(self) -> BufferedState:
@@ -117,6 +118,8 @@ class Buffered:
     def load_state_dict(self, state: BufferedState) -> None:
         """Continue where ``state`` was taken; `InvalidParameter` unless packer, limits and size are the same."""
         own = self.state_dict()
+        if state.keys() != own.keys():
+            raise InvalidParameter(f"a state has {', '.join(own)}; got {', '.join(state) or 'nothing'}.")
         for name in ("packer", "limits", "buffer_size"):
             if state[name] != own[name]:
                 raise InvalidParameter(
@@ -224,3 +227,8 @@ class Buffered:
             arrival,
             None if is_whole else {name: pieces[OF_PIECE + name] for name in columns},
         )
+
+
+def _none_of(columns: Iterable[str]) -> Samples:
+    """Return no samples, with these columns."""
+    return Samples(np.zeros(0, np.int64), {name: np.zeros(0, np.int64) for name in columns})

@@ -6,8 +6,10 @@ from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from .arrays import Int64, exact_sum
+from .arrays import Int64, as_int, as_int64, exact_sum
+from .errors import InvalidLimits, InvalidSamples
 from .jit import kernel
 
 __all__ = ["evenness_floor"]
@@ -28,7 +30,7 @@ class Places(NamedTuple):
     n_long: int
 
 
-def evenness_floor(tokens: Int64, amounts: Int64, capacity: int, n_packs: int) -> float:
+def evenness_floor(tokens: ArrayLike, amounts: ArrayLike, capacity: int, n_packs: int) -> float:
     """Return a lower bound on the coefficient of variation of ``amounts`` over ``n_packs`` packs of whole samples.
 
     Proven for every packing of these samples, (n,) each, that has so many packs; the better of two bounds:
@@ -41,8 +43,18 @@ def evenness_floor(tokens: Int64, amounts: Int64, capacity: int, n_packs: int) -
     2. Where few distinct amounts occur, the Lagrangian bound over the patterns that fill packs, ignoring tokens but for
        the limits of 1: see `even_patterns`.
 
-    Exact but for float rounding of the result. O(n log n + room x distinct lengths). Where nothing varies: 0.0.
+    Exact but for float rounding of the result. Raises `InvalidSamples` for samples longer than the capacity.
+    O(n log n + room x distinct lengths). Where nothing varies: 0.0.
     """
+    remedy = "Amounts are whole numbers >= 0."
+    tokens = as_int64("tokens", tokens, InvalidSamples, remedy=remedy)
+    amounts = as_int64("amounts", amounts, InvalidSamples, remedy=remedy)
+    capacity = as_int("capacity", capacity, InvalidLimits, least=1)
+    if len(tokens) != len(amounts) or int(tokens.max(initial=0)) > capacity:
+        raise InvalidSamples(
+            f"each sample must have tokens, at most {capacity}, and an amount; got {len(tokens)} tokens up to "
+            f"{tokens.max(initial=0)} and {len(amounts)} amounts."
+        )
     total = int(amounts.sum())
     if n_packs < 2 or not total:
         return 0.0

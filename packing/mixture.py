@@ -54,6 +54,8 @@ class Mixture(Generic[T]):
     def __init__(
         self, sources: Mapping[str, Callable[[int], Iterable[T]]], weights: Mapping[str, int], seed: int = 0
     ) -> None:
+        if not isinstance(sources, Mapping) or not isinstance(weights, Mapping):
+            raise InvalidParameter(f"sources and weights must be mappings by name; got {sources!r} and {weights!r}.")
         if not sources or sources.keys() != weights.keys():
             raise InvalidParameter(
                 f"every source needs a weight and every weight a source; got sources {', '.join(sources) or 'none'} "

@@ -51,7 +51,10 @@ class Spans:
     @classmethod
     def of(cls, per_sample: Iterable[Iterable[tuple[int, int]]]) -> Spans:
         """Return the spans of a list, per sample, of pairs (start, stop)."""
-        rows = [list(spans) for spans in per_sample]
+        try:
+            rows = [[(start, stop) for start, stop in spans] for spans in per_sample]
+        except (TypeError, ValueError) as error:
+            raise InvalidSamples(f"spans must be a list of pairs (start, stop) for each sample; {error}.") from error
         pairs = list(chain.from_iterable(rows))
         return cls(np.cumsum([0, *map(len, rows)]), [start for start, _ in pairs], [stop for _, stop in pairs])
 

@@ -39,7 +39,8 @@ class VectorFirstFitDecreasing(Packer):
     ``measure`` of a piece, its sizes being shares of the limits: "max", the largest share; "sum" of the shares, in
     which a limit weighs as much as all samples together need of it; "product" of the shares; "norm", their length.
     Guarantee: at most (k + 0.7) OPT packs and a constant for k limits, that of first fit (Garey et al. 1976). Where one
-    limit alone is drawn on it is `FirstFitDecreasing`. About O(n log n). Ties: lower piece.
+    limit alone is drawn on it is `FirstFitDecreasing`. About O(n log n); O(n x packs) where packs have room
+    for each limit of a piece but never for all. Ties: lower piece.
     """
 
     measure: str = "max"
@@ -57,7 +58,7 @@ class VectorBestFitDecreasing(Packer):
     """As `VectorFirstFitDecreasing`, but into that of the first 64 packs with room which is left with the least.
 
     The least: the sum of what is left of each limit, in shares of it. Where one limit alone is drawn on it is
-    `BestFitDecreasing`, over all packs. About O(n (log n + 64)). Ties: lower piece, lower pack.
+    `BestFitDecreasing`, over all packs. About O(n (log n + 64)), at worst as above. Ties: lower piece, lower pack.
     """
 
     measure: str = "max"

@@ -16,6 +16,7 @@ from packing import (
     Buffered,
     CannotServe,
     EvenPacking,
+    Exact,
     InvalidParameter,
     InvalidSamples,
     LeftOverRow,
@@ -222,13 +223,28 @@ def test_the_first_push_with_samples_fixes_the_columns() -> None:
     with pytest.raises(InvalidSamples, match="same columns, images; got none"):
         buffered.push([5])
     assert buffered.flush().sums()["images"].tolist() == [1]
+    assert packs(buffered.push([])) == []  # no samples have any columns
     lost = Buffered(NextFit(), 10, 4)
     assert left_over(lost.push(Samples([0], {"images": [0]}))) == [(0, 0, Reason.EMPTY)]
     with pytest.raises(InvalidSamples, match="same columns, images; got none"):
         lost.push([5])
 
 
+def test_a_packer_may_be_made_for_fewer_samples_than_one_push_brings() -> None:
+    at_once, one_by_one = Buffered(Exact(), 10, 5), Buffered(Exact(), 10, 5)
+    sizes = [1 + i % 7 for i in range(1_001)]
+    assert packs(at_once.push(sizes)) == [pack for size in sizes for pack in packs(one_by_one.push([size]))]
+
+
+def test_two_streams_are_not_equal() -> None:
+    assert Buffered(NextFit(), 10, 4) != Buffered(NextFit(), 10, 4)
+    with pytest.raises(InvalidParameter, match=r"packer must be a packer, such as BestFitDecreasing\(\); got 'nf'"):
+        Buffered("nf", 10, 4)  # type: ignore[arg-type]
+
+
 def test_a_state_fits_its_own_stream_only() -> None:
+    with pytest.raises(InvalidParameter, match=r"a state has packer, limits, .*; got packer\."):
+        Buffered(NextFit(), 10, 4).load_state_dict({"packer": "NextFit()"})  # type: ignore[typeddict-item]
     state = Buffered(NextFit(), 10, 4).state_dict()
     with pytest.raises(InvalidParameter, match=r"a stream with packer NextFit\(\); this one has BestFitDecreasing\(\)"):
         Buffered(BestFitDecreasing(), 10, 4).load_state_dict(state)

@@ -15,7 +15,9 @@ from packing import (
     Buffered,
     CannotServe,
     EvenPacking,
+    InvalidLimits,
     InvalidParameter,
+    InvalidSamples,
     Limits,
     Oversize,
     Packing,
@@ -170,6 +172,7 @@ def test_floors_worked_out_by_hand() -> None:
     assert evenness_floor(np.full(4, 300), np.array([768, 768, 512, 512]), 8192, 2) == 0.0
     # four samples of 5 tiles and none smaller: three packs hold 10, 5, 5
     assert evenness_floor(np.full(4, 1300), np.full(4, 1280), 8192, 3) == pytest.approx(sqrt(2) * 5 / 20)
+    assert evenness_floor([60, 60, 60], [60, 0, 0], 100, 3) == pytest.approx(sqrt(2))
     assert evenness_floor(np.array([5]), np.array([3]), 10, 1) == 0.0
     assert evenness_floor(np.array([5, 5]), np.array([0, 0]), 10, 2) == 0.0
     assert evenness_floor(np.zeros(0, np.int64), np.zeros(0, np.int64), 10, 0) == 0.0
@@ -184,6 +187,15 @@ def test_the_floor_holds_for_amounts_whose_sums_leave_64_bits() -> None:
     assert evenness_floor(samples.tokens, flops, 8192, len(packing)) <= held.std() / held.mean()
     pairs = np.array([2**45, 2**45 - 1] * 4_000)  # two and two are even
     assert evenness_floor(np.full(8_000, 1), pairs, 2**16, 4_000) == 0.0
+
+
+def test_the_floor_is_of_samples_that_fit() -> None:
+    with pytest.raises(InvalidSamples, match="tokens, at most 10, and an amount; got 2 tokens up to 11 and 2"):
+        evenness_floor([11, 2], [1, 1], 10, 2)
+    with pytest.raises(InvalidSamples, match="got 2 tokens up to 9 and 1 amounts"):
+        evenness_floor([9, 2], [1], 10, 2)
+    with pytest.raises(InvalidLimits, match="capacity must be in"):
+        evenness_floor([9, 2], [1, 1], 0, 2)
 
 
 def test_a_perfect_split_is_found() -> None:

@@ -22,6 +22,7 @@ from packing import (
     FirstFitDecreasing,
     InvalidGroups,
     InvalidLimits,
+    InvalidParameter,
     InvalidSamples,
     Limits,
     NextFit,
@@ -283,3 +284,9 @@ def test_sums_are_what_packs_hold() -> None:
     with pytest.raises(IndexError, match="pack 2 of 2"):
         packing[2]
     assert repr(packing) == "Packing(2 packs, fill 1.0000, 0 samples left over)"
+
+
+@pytest.mark.parametrize("call", ["a", 1.5, -1, 2**63])
+def test_a_call_is_a_number(call: object) -> None:
+    with pytest.raises(InvalidParameter, match="call must be"):
+        NextFit().pack([1], 10, call)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
-from packing import BestFitDecreasing, InvalidLimits, InvalidSamples, Limits, Oversize, Samples
+from packing import BestFitDecreasing, InvalidLimits, InvalidSamples, Limits, Oversize, Samples, Spans
 
 
 @pytest.mark.parametrize(
@@ -101,3 +101,15 @@ def test_an_int_and_an_array_stand_for_limits_and_samples() -> None:
     packing = BestFitDecreasing().pack(np.array([1, 2], dtype=np.int32), np.int64(3))  # type: ignore[arg-type]
     assert packing.limits == Limits(3)
     assert hash(Limits(3)) == hash(Limits(3, oversize=Oversize.ERROR))
+
+
+def test_masked_lengths_are_refused() -> None:
+    assert Samples(np.ma.masked_array([1, 2], [False, False])).tokens.tolist() == [1, 2]
+    with pytest.raises(InvalidSamples, match="tokens must not be masked; fill in or drop"):
+        Samples(np.ma.masked_array([1, 2], [False, True]))
+
+
+def test_spans_are_pairs() -> None:
+    for bad in ([1], [[(1,)]], [[(1, 2, 3)]]):
+        with pytest.raises(InvalidSamples, match=r"spans must be a list of pairs \(start, stop\) for each sample; "):
+            Spans.of(bad)  # type: ignore[arg-type]
