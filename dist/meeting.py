@@ -92,10 +92,7 @@ class Meeting:
         last: Meeting | None = None,
         ended: Callable[[], list[int]] = list,
     ) -> None:
-        """``last``: the meeting of the pass before, whose keys are removed once all have left it.
-
-        ``ended`` tells which ranks are dead for certain.
-        """
+        """``last``: that of the pass before, whose keys go once all have left it. ``ended``: ranks that are dead."""
         self._store, self._rank, self._n_ranks = store, rank, n_ranks
         self._patience, self._stop, self._holder, self._ended = patience, stop, holder, ended
         self._round, self._step = 0, -1
