@@ -20,7 +20,7 @@ from .meeting import Meeting, Patience
 from .neighbours import Neighbours, address_of
 from .store import Holder, another, store_of, under
 from .streams import Streams
-from .transport import DeviceTransport, HostTransport, NoTransport, Transport, Via
+from .transport import CLOSE_S, DeviceTransport, HostTransport, NoTransport, Transport, Via
 from .watch import Watch
 
 __all__ = ["Circle"]
@@ -38,6 +38,7 @@ class Circle:
         ranks = _ranks_of(group, n_ranks)
         self.rank, self.n_ranks, self.timeout_s = (td.get_rank(group) if ranks else 0), n_ranks, timeout_s
         self.broken: str | None = None  # why no further pass can begin
+        self.stuck = False  # whether a thread was left behind, after all the waiting that closing allows
         self._ranks = ranks
         self._holder = Holder.among(ranks)
         with self._holder.asked(0, "construction"):
@@ -117,7 +118,7 @@ class Circle:
         self._transport.close()
         self._neighbours.close()
         if self._between_devices is not None:
-            self._between_devices.close()
+            self._between_devices.close(0.0 if self.stuck else CLOSE_S)
         self.broken = self.broken or "it was closed"
 
 

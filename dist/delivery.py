@@ -218,7 +218,7 @@ def _close(runner: Runner, circle: Circle, begun: deque[tuple[Answer, Flight | N
     abandon(flight for _, flight in begun if flight is not None)
     begun.clear()
     if not runner.close():
-        circle.broken = "its exchange thread did not end in time"
+        circle.broken, circle.stuck = "its exchange thread did not end in time", True
 
 
 def _now_us() -> int:

@@ -19,11 +19,11 @@ from .exchange import CHUNK, Route
 from .streams import Event, Streams
 from .watch import passed
 
-__all__ = ["DeviceTransport", "HostTransport", "NoTransport", "Transport", "Via"]
+__all__ = ["CLOSE_S", "DeviceTransport", "HostTransport", "NoTransport", "Transport", "Via"]
 
 GROUP_TIMEOUT = timedelta(seconds=4)  # all ranks have met before: it covers the transfer of one chunk alone
 BEYOND_S = 3600.0  # NCCL ends the process when its own time is up: that must be long after ours
-CLOSE_S = 3.0  # what is under way when a group is freed may take this long; what takes longer keeps the group
+CLOSE_S = 3.0  # what is under way when a group is freed may take this long
 ONE_QUEUE = "CUDA_DEVICE_MAX_CONNECTIONS"
 
 
@@ -136,8 +136,9 @@ class DeviceTransport:
         td.all_to_all_single(arrived, content, into.tolist(), out.tolist(), group=self._group)
         self._last: Event = self._streams.current().record_event()
 
-    def close(self) -> None:
-        if self._group is not None and passed(self._last, lambda seconds: seconds > CLOSE_S):
+    def close(self, patience_s: float = CLOSE_S) -> None:
+        """Free the group once what is under way has ended; what takes longer than ``patience_s`` keeps it."""
+        if self._group is not None and passed(self._last, lambda seconds: seconds >= patience_s):
             _freed(self._group)
         self._group = None
 

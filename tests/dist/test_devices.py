@@ -6,6 +6,7 @@ import re
 import weakref
 from collections import deque
 from dataclasses import replace
+from time import monotonic
 from types import SimpleNamespace
 from typing import cast
 
@@ -150,6 +151,21 @@ def test_devices_that_do_not_connect_are_given_up_in_time(monkeypatch: pytest.Mo
     with pytest.raises(ExchangeTimeout, match=f"^{re.escape(text)}$"):
         DeviceTransport([0, 1], streams, 0.05)
     assert limits == [3600.05]  # NCCL's own watchdog, which ends the process, comes long after
+
+
+@pytest.mark.parametrize(("event", "patience_s", "freed"), [(Mark(), 0.0, 0), (Mark(), 0.05, 0), (Mark(3), 3.0, 1)])
+def test_a_group_is_freed_only_at_rest(
+    monkeypatch: pytest.MonkeyPatch, event: Mark, patience_s: float, freed: int
+) -> None:
+    """Closing takes no longer than its patience: none is left where a thread was waited for in vain."""
+    transport, gone = object.__new__(DeviceTransport), []
+    transport._group, transport._last = cast("td.ProcessGroup", "group"), cast("Event", event)
+    monkeypatch.setattr(dist.transport, "_freed", gone.append)
+    begin = monotonic()
+    transport.close(patience_s)
+    transport.close(patience_s)
+    assert [each for each in gone if each is not None] == ["group"] * freed
+    assert monotonic() - begin < 1
 
 
 class Pinned(CpuStreams):
