@@ -158,7 +158,8 @@ def test_a_group_is_freed_only_at_rest(
     monkeypatch: pytest.MonkeyPatch, event: Mark, patience_s: float, freed: int
 ) -> None:
     """Closing takes no longer than its patience: none is left where a thread was waited for in vain."""
-    transport, gone = object.__new__(DeviceTransport), []
+    gone: list[object] = []
+    transport = object.__new__(DeviceTransport)
     transport._group, transport._last = cast("td.ProcessGroup", "group"), cast("Event", event)
     monkeypatch.setattr(dist.transport, "_freed", gone.append)
     begin = monotonic()
