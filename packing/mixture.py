@@ -41,10 +41,10 @@ class Mixture(Generic[T]):
     ``sources``: name -> a function that takes a number of items to skip and returns an iterable of those that follow;
     it may be endless. ``weights``: name -> a whole number > 0 (shares of 0.4 and 0.1 are weights 4 and 1).
 
-    The k-th draw depends on ``seed``, k and on who has ended before, not on the items, so any part of the stream can be
-    repeated. A source that ends leaves the draw, and the others go on in their proportions, until all have ended;
-    `ended` lists them in the order of their end. Nothing is repeated or dropped, nor where a source raises: the next
-    call asks it for the same item again.
+    The k-th draw depends on ``seed``, k, the names, and who has ended before, not on the items nor on the order in
+    which sources are given, so any part of the stream can be repeated. A source that ends leaves the draw, and the
+    others go on in their proportions, until all have ended; `ended` lists them in the order of their end. Nothing is
+    repeated or dropped, nor where a source raises: the next call asks it for the same item again.
     `state_dict` is exact between two items: sources are reopened behind what they have given.
     """
 
@@ -61,14 +61,14 @@ class Mixture(Generic[T]):
                 f"every source needs a weight and every weight a source; got sources {', '.join(sources) or 'none'} "
                 f"and weights for {', '.join(weights) or 'none'}."
             )
-        self._sources = dict(sources)
+        self._sources = {name: sources[name] for name in sorted(sources)}  # a folder may list them in any order
         self.weights = {
             name: as_int(f'the weight of "{name}"', weights[name], InvalidParameter, least=1, most=2**32)
-            for name in sources
+            for name in self._sources
         }
         self.seed = as_int("seed", seed, InvalidParameter, least=0)
         self._draws = 0
-        self._given = dict.fromkeys(sources, 0)
+        self._given = dict.fromkeys(self._sources, 0)
         self._ended: list[str] = []
         self._open: dict[str, Iterator[T]] = {}
 

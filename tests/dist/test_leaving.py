@@ -9,11 +9,13 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pyarrow.parquet
 import pytest
 import torch
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from balancers import LPT, Grid
 from dist import (
@@ -26,6 +28,7 @@ from dist import (
     trace_bytes,
     write_parquet,
 )
+from packing import NextFit
 
 
 def alone(packs: object, **options: object) -> BalancedLoader:
@@ -150,6 +153,32 @@ def test_a_state_survives_a_checkpoint_of_plain_values(tmp_path: Path) -> None:
     assert [batch.pack for batch in resumed] == [2, 3]
     with pytest.raises(CannotResume, match=r"it has \['step'\]"):
         resumed.load_state_dict({"step": 3})
+
+
+class Packed(IterableDataset[list[int]]):
+    """Twelve samples in packs of 3, 2, 4 and 3; each worker has its share of them."""
+
+    def __iter__(self) -> Iterator[list[int]]:
+        packing = NextFit().pack([4, 4, 4, 6, 6, 3, 3, 3, 3, 4, 4, 4], 12)
+        worker = get_worker_info()
+        for pack in range(
+            0 if worker is None else worker.id, len(packing), 1 if worker is None else worker.num_workers
+        ):
+            yield packing[pack].tolist()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_packs_of_samples_resume_behind_those_that_were_seen(workers: int) -> None:
+    def packs() -> DataLoader[list[int]]:
+        context = "fork" if workers else None
+        return DataLoader(Packed(), batch_size=None, num_workers=workers, multiprocessing_context=context)
+
+    first, second = alone(packs()), alone(packs())
+    seen = [sample for batch in islice(first, 2) for sample in batch.pack]  # type: ignore[attr-defined]
+    assert seen == [0, 1, 2, 3, 4]
+    second.load_state_dict(first.state_dict())
+    seen += [sample for batch in second for sample in batch.pack]  # type: ignore[attr-defined]
+    assert seen == list(range(12))
 
 
 def test_a_source_that_communicates_is_refused() -> None:

@@ -43,6 +43,15 @@ def test_every_item_comes_once_in_order_and_a_stop_changes_nothing(lengths: list
     assert before + list(second) == items
 
 
+def test_the_order_in_which_sources_are_found_changes_nothing() -> None:
+    """As files of a folder are."""
+    sources, weights = {"b": finite(9), "a": finite(5), "c": finite(7)}, {"c": 2, "a": 1, "b": 3}
+    turned = dict(reversed(sources.items())), dict(reversed(weights.items()))
+    assert list(Mixture(sources, weights, 7)) == list(Mixture(*turned, 7))
+    states = Mixture(sources, weights, 7).state_dict(), Mixture(*turned, 7).state_dict()
+    assert states[0] == states[1]
+
+
 def test_a_source_that_ends_leaves_the_others_in_their_order() -> None:
     """The draws of the others are the same whatever the items are, until one of them ends."""
     mixture = Mixture({"a": finite(2), "b": endless, "c": endless}, {"a": 5, "b": 1, "c": 1})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import time
 import tracemalloc
 
 import numpy as np
@@ -35,7 +34,7 @@ from packing import (
     WorstFit,
     WorstFitDecreasing,
 )
-from packing.arrays import Int32, Int64
+from packing.arrays import Int32
 
 from . import naive
 
@@ -169,19 +168,6 @@ def test_packs_are_skipped_by_their_samples() -> None:
     rest = NextFit().pack(sizes[seen:], 12)
     assert [*packing.sample[:seen].tolist(), *(seen + rest.sample).tolist()] == list(range(12))
     assert np.diff(rest.offsets).tolist() == [4, 3]
-
-
-def test_twice_the_samples_take_first_fit_about_twice_the_time() -> None:
-    sizes = np.clip(np.random.default_rng(0).lognormal(6.5, 1, 200_000), 16, 8192).astype(np.int64)
-    for packer in (FirstFit(), FirstFitDecreasing()):
-        taken = {n: min(timed(packer, sizes[:n]) for _ in range(7)) for n in (100_000, 200_000)}
-        assert taken[200_000] < min(2.6 * taken[100_000], 5.0)
-
-
-def timed(packer: Packer, sizes: Int64) -> float:
-    start = time.process_time()
-    packer.pack(sizes, 8192)
-    return time.process_time() - start
 
 
 def test_an_exact_fit_fits() -> None:
