@@ -116,6 +116,8 @@ def compare(
         try:
             result = compare_balancers(config, workload.samples, lambda: progress.advance(task))
         except (Oversized, CannotCut) as error:
+            if isinstance(error, CannotCut) and config.packer.cuts:  # it cuts whatever the policy
+                raise
             raise EvenstepError(f"{error} On the command line: --oversize drop, or isolate.") from error
     if json_file:
         write_atomically(json_file, json_bytes(report.as_json(result)))

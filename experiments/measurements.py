@@ -210,16 +210,16 @@ def chaos_table(rows: Iterable[tuple[str, str, int, int, float, str]]) -> Table:
 
 
 def algorithms_table(registry: Registry[T]) -> Table:
-    """Return the name and the first line of the docstring of every algorithm in ``registry``."""
+    """Return the name and the first paragraph of the docstring of every algorithm in ``registry``."""
     table = Table(f"{registry.kind}s", "", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in registry.names():
-        table.add_row(name, _first_line(registry, name))
+        table.add_row(name, _first_paragraph(registry, name))
     return table
 
 
-def _first_line(registry: Registry[T], name: str) -> str:
+def _first_paragraph(registry: Registry[T], name: str) -> str:
     try:
-        return (getdoc(registry.get(name)) or "").partition("\n")[0]
+        return (getdoc(registry.get(name)) or "").partition("\n\n")[0].replace("\n", " ")
     except MissingExtra as error:
         return str(error)
 

@@ -92,7 +92,9 @@ def answer(comparison: Comparison) -> str:
     """Return the answer in a sentence: the cheapest balancer against the first."""
     rows = [row for row in comparison.rows if isinstance(row, Row)]
     if not rows:
-        return "No balancer serves this; try another barrier or other counts."
+        return (
+            "None of these balancers serves this; try others (evenstep algorithms), another barrier, or other counts."
+        )
     first, best = rows[0], min(rows, key=lambda row: row.cost)
     if best is first:
         others = "; nothing compared is faster" if len(rows) > 1 else ""

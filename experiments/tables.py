@@ -197,6 +197,8 @@ def _converted(column: _Column) -> Int64 | None:
 
 def _whole_number(path: Path, name: str, row: int, value: object) -> int:
     number = int(value) if isinstance(value, str) and WHOLE.fullmatch(value) else value
+    if isinstance(number, float) and number.is_integer():
+        raise BadTable(f"{path}: {name} must be integers; data row {row} is {number!r}, a float. Cast the column.")
     if type(number) is not int:
         shown = "empty" if value is None or value == "" else repr(value)[:40]
         raise BadTable(f"{path}: {name} must be whole numbers; data row {row} is {shown}.")

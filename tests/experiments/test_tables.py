@@ -67,7 +67,7 @@ REFUSED: list[tuple[str, Content, str]] = [
     ("a.csv", "tokens,image_tokens\n5,1\n6,1.0\n", "image_tokens must be whole numbers; data row 2 is '1.0'."),
     ("a.csv", "tokens,image_tokens\n5,1\n6,\n", "image_tokens must be whole numbers; data row 2 is empty."),
     ("a.parquet", pa.table({"tokens": [5.0, 6.0], "image_tokens": [1, 1]}),
-     "tokens must be whole numbers; data row 1 is 5.0."),
+     "tokens must be integers; data row 1 is 5.0, a float. Cast the column."),
     ("a.parquet", pa.table({"tokens": [5, None], "image_tokens": [1, 1]}),
      "tokens must be whole numbers; data row 2 is empty."),
     ("a.parquet", pa.table({"tokens": ["5", "x"], "image_tokens": [1, 1]}),
