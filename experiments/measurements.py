@@ -63,7 +63,7 @@ def timings_table(timings: Iterable[Timing]) -> Table:
 
 def even_table(rows: Iterable[EvenRow], n_ranks: Iterable[int]) -> Table:
     """Return even packings as a table."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
     for name in ("of", "seed", "packer"):
         table.add_column(name, no_wrap=True)
     wastes = (f"{kind}\n{n}" for kind in ("dealt", "step", "least", "micro") for n in n_ranks)

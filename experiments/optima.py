@@ -149,9 +149,15 @@ def solve(balancer: Balancer, family: str, instances: Sequence[Instance]) -> Sol
 
 
 def bin_bounds(instances: Sequence[BinInstance]) -> list[int]:
-    """Return the bound of column generation for each; raise `BadInstance` if it refutes a best known packing."""
+    """Return the bound of column generation for each; raise `BadInstance` if it refutes a best known packing, or
+    for a piece that fits in no pack."""
     bounds = []
     for instance in instances:
+        longest = max(instance.lengths, default=0)
+        if not 0 < longest <= instance.capacity:
+            raise BadInstance(
+                f"{instance.name}: the longest piece must be 1 to {instance.capacity}, the capacity; it is {longest}."
+            )
         bound = column_generation_bound(np.array(instance.lengths, dtype=np.int64), instance.capacity)
         if bound > instance.upper:
             raise BadInstance(f"{instance.name}: {instance.upper} packs are listed, but at least {bound} are needed.")

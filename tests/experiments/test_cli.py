@@ -86,6 +86,7 @@ def test_bench_writes_growth_and_quality(tmp_path: Path) -> None:
 def test_algorithms_lists_packers_and_balancers() -> None:
     output = run("algorithms").stdout
     assert all(name in output for name in ("BestFitDecreasing", "NextFit", "LPT", "KarmarkarKarp", "RoundRobin"))
+    assert "bound packs." in output  # of a sentence on two lines, its end
 
 
 @pytest.mark.parametrize(
@@ -119,6 +120,8 @@ def test_oversize_samples_name_the_option(capsys: pytest.CaptureFixture[str], tm
     assert error.startswith("evenstep: every sample must fit in a pack; sample 0 takes 9000 tokens, the limit is 8192")
     assert error.endswith("On the command line: --oversize drop, or isolate.\n")
     assert error.count("\n") == 1
+    table.write_text("tokens,image_tokens\n9000,100\n")
+    assert "--oversize" not in failure(capsys, "compare", str(table), "--packer", "Concatenate")  # it always cuts
 
 
 @pytest.mark.parametrize(

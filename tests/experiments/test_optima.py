@@ -49,6 +49,9 @@ def test_wrong_numbers_of_packs_are_found_out() -> None:
     wrong = [BinInstance("five", 10, 4, 4, (4, 4, 3, 3, 3, 3))]
     with pytest.raises(BadInstance, match="needs 3 packs, but the lower bound is listed as 4"):
         solve_bins(BestFitDecreasing(), "mine", wrong, bin_bounds(wrong))
+    for lengths, longest in (((5, 11), 11), ((), 0)):
+        with pytest.raises(BadInstance, match=f"odd: the longest piece must be 1 to 10, the capacity; it is {longest}"):
+            bin_bounds([BinInstance("odd", 10, 2, 2, lengths)])
 
 
 @pytest.mark.parametrize(
