@@ -137,7 +137,7 @@ class Executor:
         gains = gains_of(settings, table, plan, (way, tensor_way), self._rank, dummies)
         grid = settings.grid
         own = np.bincount(cell[table.home_rank == self._rank] // grid.n_ranks, minlength=grid.n_micro_steps)
-        return Delivery(number, cells, tuple(own), totals(settings, table), gains, tuple(self._spans), cargo)
+        return Delivery(number, cells, tuple(own.tolist()), totals(settings, table), gains, tuple(self._spans), cargo)
 
     def _agreed(self, number: int, offered: Sequence[Weighed], parcels: Sequence[Parcel]) -> Table:
         offer = Offer(

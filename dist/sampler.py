@@ -12,8 +12,8 @@ from torch.utils.data import Sampler
 
 from balancers import Balancer, Grid, Linear, Plan, Problem
 from balancers.grid import GridLike
-from packing import BestFitDecreasing, Limits, Packer, Packing, Samples
-from packing.arrays import Int64, as_int, as_int64
+from packing import BestFitDecreasing, Limits, Oversize, Packer, Packing, Samples
+from packing.arrays import Int64, as_int, as_int64, read_only
 from packing.samples import LimitsLike, SamplesLike
 
 from .errors import InvalidLoader
@@ -110,7 +110,8 @@ class BalancedBatchSampler(_Planned[list[int]]):
     packs shuffled, ``grid.n_cells x packs_per_cell`` of them per step planned by ``balancer`` under ``cost``. With
     ``at_end="drop"`` packs behind the last full step are not used, with "repeat" the first ones fill it up:
     ``left_over`` lists their samples. ``rank``: of this process in the grid; None: that in torch.distributed. Nothing
-    is communicated. Samples of no pack (oversize policies of ``limits``) are in ``packing.left_over``.
+    is communicated. Samples are whole: policies and packers that cut them are refused. Those of no pack are in
+    ``packing.left_over``, whose sample i is ``order[i]`` of the dataset; one too long for any raises here.
     """
 
     def __init__(
@@ -130,6 +131,13 @@ class BalancedBatchSampler(_Planned[list[int]]):
         super().__init__(balancer, grid, packs_per_cell, seed, at_end, rank)
         self._samples, self._limits, self._cost = Samples.of(samples), Limits.of(limits), cost
         self._packer = packer or BestFitDecreasing()
+        policy = self._limits.oversize
+        if self._packer.cuts or policy in (Oversize.TRUNCATE, Oversize.SPLIT):
+            raise InvalidLoader(
+                f"a sampler yields whole samples, which {repr(self._packer) if self._packer.cuts else policy} cuts. Use Oversize.DROP or "
+                "Oversize.ISOLATE and a packer of whole samples; or pack pieces, and balance them with BalancedLoader."
+            )
+        self._packer.cut(self._samples, self._limits)  # names what is too long by its number in the dataset
 
     def __iter__(self) -> Iterator[list[int]]:
         return self._cells()
@@ -143,6 +151,12 @@ class BalancedBatchSampler(_Planned[list[int]]):
         packing = self._epoch.packing
         assert packing is not None
         return packing
+
+    @property
+    def order(self) -> Int64:
+        """The number in the dataset of each of the shuffled samples of this epoch, (n_samples,)."""
+        assert self._epoch.packing is not None
+        return read_only(self._order)
 
     def _planned_epoch(self, rng: np.random.Generator) -> _Epoch:
         self._order = rng.permutation(len(self._samples))

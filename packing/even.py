@@ -42,7 +42,8 @@ class EvenPacking(Packer):
 
     Idea: the best of five ways to build full packs (`even_construction`), then pairs of packs split anew (`resplit`).
     Guarantee: none; `evenness_floor` is a bound to compare with. O(n log n + rounds x n), about 0.1 us per sample and
-    round at five samples a pack. Where packs built for the tokens alone break another limit, `Portfolio` builds them.
+    round at five samples a pack. Where packs that are even for the tokens alone break another limit, `Portfolio`
+    builds them.
     The same packs for the same (seed, call). Input order is lost.
     When not to use it: for a planner that may exchange whole packs at the STEP barrier, best fit leaves more choice.
     """
@@ -88,19 +89,26 @@ class EvenPacking(Packer):
         return None
 
     def group(self, pieces: Pieces) -> Int32:
-        sizes, caps = pieces.sizes, pieces.caps
         amounts = _scaled(pieces.soft)
-        first = np.array(amounts[:, 0])
-        pack_of = construct(np.array(sizes[:, 0]), first, int(caps[0]), self.fill)
-        if len(caps) > 1 and (sums_by_group(sizes, pack_of, int(pack_of.max(initial=-1)) + 1) > caps).any():
-            pack_of = _under_all_limits(pieces, self.fill)
-        call = 2 * pieces.call
+        tokens, first = np.array(pieces.sizes[:, 0]), np.array(amounts[:, 0])
+        built = construct(tokens, first, int(pieces.caps[0]), self.fill)
+        if _keeps_limits(pieces, built):
+            return self._evened(pieces, amounts, built)
+        of_tokens = replace(pieces, sizes=pieces.sizes[:, :1], caps=pieces.caps[:1])
+        evened = self._evened(of_tokens, amounts, built)
+        if _keeps_limits(pieces, evened):
+            return evened
+        return self._evened(pieces, amounts, _under_all_limits(pieces, self.fill))
+
+    def _evened(self, pieces: Pieces, amounts: Int64, pack_of: Int32) -> Int32:
+        """Return packs, (n,), as even as splits of pairs within the limits of ``pieces`` make them."""
+        sizes, caps, call = pieces.sizes, pieces.caps, 2 * pieces.call
         weights = (1.0, *[self.weight] * (len(self.targets) - 1))
         aims = np.zeros(int(pack_of.max(initial=-1)) + 1, dtype=np.int64)
         pack_of = even_out(sizes, amounts[:, :1], pack_of, aims, caps, (1.0,), self.rounds, (self.seed, call))
         if self.profile != "flat" or len(weights) > 1:
             held = sums_by_group(amounts[:, :1], pack_of, len(aims))[:, 0]
-            aims = PROFILES[self.profile](first, pack_of, held)
+            aims = PROFILES[self.profile](np.array(amounts[:, 0]), pack_of, held)
             pack_of = even_out(sizes, amounts, pack_of, aims, caps, weights, self.rounds, (self.seed, call + 1))
         return pack_of
 
@@ -110,6 +118,13 @@ class EvenPacking(Packer):
         free = (packing.slots - packing.tokens) / packing.slots
         apart = np.abs(held / max(int(held.sum()) / max(len(held), 1), 1e-9) - 1)
         return -np.rint(1e6 * (SLACK_WEIGHT * free + apart)).astype(np.int64)
+
+
+def _keeps_limits(pieces: Pieces, pack_of: Int32) -> bool:
+    """Return whether the packs keep all limits; the first, of tokens, is kept by all packs that are made here."""
+    if len(pieces.caps) == 1:
+        return True
+    return bool((sums_by_group(pieces.sizes, pack_of, int(pack_of.max(initial=-1)) + 1) <= pieces.caps).all())
 
 
 def _under_all_limits(pieces: Pieces, fill: float) -> Int32:

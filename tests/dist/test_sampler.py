@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from balancers import LPT, Auto, Counts, Grid, Linear
 from dist import BalancedBatchSampler, BalancedSampler, InvalidLoader
-from packing import Limits, Oversize, Samples
+from packing import Concatenate, Limits, Oversize, Oversized, Packer, Samples, Spans
 
 COST = Linear(fixed_us=10, tokens=1)
 
@@ -111,7 +111,27 @@ def test_samples_that_fit_in_no_pack_are_listed() -> None:
     samples = Samples([5, 20, 5])
     sampler = BalancedBatchSampler(samples, grid=1, limits=limits, cost=COST, balancer=LPT())
     assert [sorted(batch) for batch in sampler] == [[0, 2]]
-    assert len(sampler.packing.left_over) == 1
+    assert [int(sampler.order[row.sample]) for row in sampler.packing.left_over] == [1]
+
+
+def test_samples_are_whole_and_those_too_long_are_named_by_their_number() -> None:
+    def sampler(oversize: Oversize, packer: Packer | None = None) -> BalancedBatchSampler:
+        limits = Limits(10, oversize=oversize)
+        return BalancedBatchSampler([5] * 40 + [20], grid=1, limits=limits, cost=COST, balancer=LPT(), packer=packer)
+
+    for oversize in (Oversize.SPLIT, Oversize.TRUNCATE):
+        with pytest.raises(InvalidLoader, match=f"a sampler yields whole samples, which {oversize} cuts"):
+            sampler(oversize)
+    with pytest.raises(InvalidLoader, match=r"which Concatenate\(.*\) cuts"):
+        sampler(Oversize.DROP, Concatenate())
+    with pytest.raises(Oversized, match="sample 40 takes 20 tokens"):
+        sampler(Oversize.ERROR)
+
+
+def test_images_of_samples_are_known() -> None:
+    samples = Samples([9, 9], spans=Spans.of([[(1, 8)], []]))
+    sampler = BalancedBatchSampler(samples, grid=1, limits=9, cost=Linear(image_tokens=1), balancer=LPT())
+    assert sorted(sampler.packing.sums()["image_tokens"].tolist()) == [0, 7]
 
 
 def test_wrong_arguments_are_named() -> None:

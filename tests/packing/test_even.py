@@ -25,7 +25,7 @@ from packing import (
     Samples,
     evenness_floor,
 )
-from packing.even_construction import RECIPES, Ordered, Recipe, by_recipe
+from packing.even_construction import RECIPES, Ordered, Recipe, by_recipe, construct
 from packing.even_profiles import ladder, partners
 from packing.replay import Condition, answers_under
 from packing.resplit import even_out
@@ -108,6 +108,17 @@ def test_packs_are_even_under_limits_that_would_let_them_be_full() -> None:
     assert even.fill > 0.99
     assert image_cv(even) < 0.25 * image_cv(full)
     assert EvenPacking(("image_tokens",), fill=0.9).pack(samples, limits).fill < 0.91
+
+
+def test_a_limit_that_even_packs_keep_changes_nothing() -> None:
+    """Packs as built exceed it, evened out they do not."""
+    samples = workload(2_000)
+    free = IMAGES.pack(samples, 8192)
+    most = int(free.sums()["image_tokens"].max())
+    built = construct(samples.tokens.copy(), samples.columns["image_tokens"].copy(), 8192, 0.998)
+    assert np.bincount(built, samples.columns["image_tokens"]).max() > most
+    bound = IMAGES.pack(samples, Limits(8192, (("image_tokens", most),)))
+    assert bound.sample.tolist() == free.sample.tolist()
 
 
 def test_packs_of_few_samples_are_even_too() -> None:
