@@ -133,9 +133,10 @@ class BalancedBatchSampler(_Planned[list[int]]):
         self._packer = packer or BestFitDecreasing()
         policy = self._limits.oversize
         if self._packer.cuts or policy in (Oversize.TRUNCATE, Oversize.SPLIT):
+            cutting = repr(self._packer) if self._packer.cuts else str(policy)
             raise InvalidLoader(
-                f"a sampler yields whole samples, which {repr(self._packer) if self._packer.cuts else policy} cuts. Use Oversize.DROP or "
-                "Oversize.ISOLATE and a packer of whole samples; or pack pieces, and balance them with BalancedLoader."
+                f"a sampler yields whole samples, which {cutting} cuts. Use Oversize.DROP or Oversize.ISOLATE and a "
+                "packer of whole samples; or pack pieces, and balance them with BalancedLoader."
             )
         self._packer.cut(self._samples, self._limits)  # names what is too long by its number in the dataset
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from balancers import BALANCERS
-from packing import PACKERS
+from packing import PACKERS, EvenstepError
 
 from .console import JsonFile, json_bytes, output, progress_bar
 from .files import ensure_writable, write_atomically
@@ -113,6 +113,9 @@ def optima(
             if bins:
                 bounds = bin_bounds(bins)
                 packings += [solve_bins(each, family, bins, bounds) for each in packers]
+    for given, solved, option in ((balancer, plans, "--balancer"), (packer, packings, "--packer")):
+        if given and not solved:
+            raise EvenstepError(f"{option} has nothing to solve: {', '.join(map(str, files))} hold no such instances.")
     if plans:
         output().print(optima_table(plans))
     if packings:

@@ -7,9 +7,11 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from balancers import LPT, Auto
 from experiments import BadInstance, BinInstance, Instance, bin_bounds, read_instances, solve, solve_bins
+from experiments.cli import app
 from packing import BestFitDecreasing, ColumnGeneration, Packer
 
 GRAHAM = {"name": "graham-3", "machines": 3, "optimum": 9, "jobs": [5, 5, 4, 4, 3, 3, 3]}
@@ -99,6 +101,14 @@ def test_files_that_hold_none_are_named(tmp_path: Path, content: str, text: str)
         read_instances(path)
     with pytest.raises(BadInstance, match="cannot be read"):
         read_instances(tmp_path / "absent.jsonl")
+
+
+def test_options_that_find_nothing_to_solve_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "makespan-mine.jsonl"
+    path.write_text(json.dumps(EVEN))
+    result = CliRunner().invoke(app, ["optima", str(path), "--packer", "NextFit"])
+    assert "--packer has nothing to solve" in str(result.exception)
+    assert CliRunner().invoke(app, ["optima", str(path), "--balancer", "LPT"]).exit_code == 0
 
 
 def test_a_wrong_optimum_is_found_out() -> None:
