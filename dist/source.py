@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple, Protocol, TypeAlias, cast
 
+from torch.utils.data import DataLoader, RandomSampler
+
 from packing.arrays import as_int
 
 from .errors import CannotResume, CannotWrap, InvalidLoader
 
 __all__ = ["Loads", "Position", "Source", "Weighed", "check_source"]
+
+log = logging.getLogger(__name__)
 
 Loads: TypeAlias = Callable[[object], "int | Sequence[int] | Mapping[str, int]"]
 COMMUNICATING = ("DataLoaderShard", "DataLoaderDispatcher")  # of accelerate: collectives inside iteration
@@ -59,6 +64,11 @@ class Source:
             cast("_Stateful", packs).load_state_dict(position.state)
         self._iterator: Iterator[object] = iter(packs)  # starts DataLoader workers: before our thread, on this one
         if position.drawn and position.state is None:
+            if _draws_anew(packs):
+                log.warning(
+                    "packs are skipped to resume, but this DataLoader shuffles anew in every process: some come twice, "
+                    "some never. Give it a seeded generator, or a source with state_dict."
+                )
             skipped = sum(1 for _ in islice(self._iterator, position.drawn))
             if skipped < position.drawn:
                 raise CannotResume(
@@ -128,3 +138,9 @@ def check_source(packs: object) -> None:
             f"a {type(packs).__name__} was prepared by accelerate: it shards again, and its iteration communicates on "
             f"the trainer's group. Build a plain DataLoader, shard it yourself, wrap it, and do not prepare the result."
         )
+
+
+def _draws_anew(packs: Iterable[object]) -> bool:
+    """Return whether a source is a DataLoader whose order follows from the global random state."""
+    sampler = packs.sampler if isinstance(packs, DataLoader) else None
+    return isinstance(sampler, RandomSampler) and sampler.generator is None

@@ -181,6 +181,21 @@ def test_packs_of_samples_resume_behind_those_that_were_seen(workers: int) -> No
     assert seen == list(range(12))
 
 
+@pytest.mark.parametrize("seeded", [False, True])
+def test_skipping_in_a_new_order_is_warned_of(seeded: bool, caplog: pytest.LogCaptureFixture) -> None:
+    def packs() -> DataLoader[int]:
+        generator = torch.Generator().manual_seed(7) if seeded else None
+        return DataLoader(range(8), batch_size=None, shuffle=True, generator=generator)  # type: ignore[arg-type]
+
+    first, second = alone(packs()), alone(packs())
+    seen = [batch.pack for batch in islice(first, 3)]
+    second.load_state_dict(first.state_dict())
+    seen += [batch.pack for batch in second]
+    assert len(seen) == 8
+    assert ("shuffles anew" in caplog.text) is not seeded
+    assert not seeded or sorted(seen) == list(range(8))  # type: ignore[type-var]
+
+
 def test_a_source_that_communicates_is_refused() -> None:
     class DataLoaderShard:
         def __iter__(self) -> Iterator[int]:
