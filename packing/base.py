@@ -78,15 +78,16 @@ class Packer(Algorithm, ABC):
 
     def _packing(self, samples: Samples, limits: Limits, parts: Cut, call: int) -> Packing:
         n_alone = int(np.count_nonzero(parts.alone))
-        together = np.flatnonzero(~parts.alone) if n_alone else slice(None)
+        others = np.flatnonzero(~parts.alone) if n_alone else None
+        together = slice(None) if others is None else others
         soft = soft_amounts(samples, parts, self.targets)
         pieces = Pieces(parts.sizes[together], parts.caps, soft[together], call)
         pieces.sizes.flags.writeable = pieces.caps.flags.writeable = pieces.soft.flags.writeable = False
         pack_of, offsets, members = self._checked(np.asarray(self.group(pieces)), pieces)
         slots = self.slots(pieces, pack_of, len(offsets) - 1)
-        if n_alone:
+        if others is not None:
             alone = np.flatnonzero(parts.alone)
-            members = np.concatenate([alone, np.flatnonzero(~parts.alone)[members]])
+            members = np.concatenate([alone, others[members]])
             offsets = np.concatenate([np.arange(n_alone), n_alone + offsets])
             slots = np.concatenate([parts.sizes[alone, 0], slots])
         return Packing(

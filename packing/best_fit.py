@@ -47,6 +47,11 @@ class BestFitDecreasing(Packer):
 
 def best_fit_refusal(limits: Limits) -> str | None:
     """Return why best fit cannot serve ``limits``, or None if it can."""
+    return capacity_refusal(limits) or only_tokens(limits)
+
+
+def capacity_refusal(limits: Limits, instead: str = "FirstFitDecreasing") -> str | None:
+    """Return why a packer with a stack per room cannot serve so large a capacity, or None; ``instead``: who can."""
     if limits.capacity > LARGEST_CAPACITY:
-        return f"its memory grows with the capacity, at most {LARGEST_CAPACITY}. Use FirstFitDecreasing."
-    return only_tokens(limits)
+        return f"its memory grows with the capacity, at most {LARGEST_CAPACITY}. Use {instead}."
+    return None

@@ -9,7 +9,7 @@ import numpy as np
 
 from .arrays import Int32, Int64
 from .base import Packer
-from .best_fit import LARGEST_CAPACITY
+from .best_fit import capacity_refusal
 from .errors import InvalidParameter
 from .even_construction import construct
 from .even_profiles import PROFILES
@@ -43,8 +43,7 @@ class EvenPacking(Packer):
     Idea: the best of five ways to build full packs (`even_construction`), then pairs of packs split anew (`resplit`).
     Guarantee: none; `evenness_floor` is a bound to compare with. O(n log n + rounds x n), about 0.1 us per sample and
     round at five samples a pack. Where packs that are even for the tokens alone break another limit, `Portfolio`
-    builds them.
-    The same packs for the same (seed, call). Input order is lost.
+    builds them. The same packs for the same (seed, call). Input order is lost.
     When not to use it: for a planner that may exchange whole packs at the STEP barrier, best fit leaves more choice.
     """
 
@@ -80,13 +79,11 @@ class EvenPacking(Packer):
                 raise InvalidParameter(f"EvenPacking({name}=...) must {wanted}; got {getattr(self, name)!r}.")
 
     def refusal(self, samples: Samples, limits: Limits) -> str | None:
-        if limits.capacity > LARGEST_CAPACITY:
-            return f"its memory grows with the capacity, at most {LARGEST_CAPACITY}. Use FirstFitDecreasing."
         most_samples = () if limits.max_samples is None else (("samples", limits.max_samples),)
         for name, most in (*limits.budgets, *most_samples):
             if most > LARGEST_BUDGET:
                 return f"it counts {name} in 31 bits, at most {LARGEST_BUDGET} in a pack, not {most}. Use larger units."
-        return None
+        return capacity_refusal(limits)
 
     def group(self, pieces: Pieces) -> Int32:
         amounts = _scaled(pieces.soft)

@@ -10,7 +10,7 @@ import numpy as np
 
 from .arrays import Int32, Int64, descending_order
 from .base import Packer
-from .best_fit import LARGEST_CAPACITY
+from .best_fit import capacity_refusal
 from .decreasing import best_fit_decreasing, decreasing
 from .errors import InvalidParameter
 from .kernels import first_fit
@@ -68,9 +68,7 @@ class VectorBestFitDecreasing(Packer):
         _check_measure(self)
 
     def refusal(self, samples: Samples, limits: Limits) -> str | None:
-        if limits.capacity > LARGEST_CAPACITY:
-            return f"its memory grows with the capacity, at most {LARGEST_CAPACITY}. Use VectorFirstFitDecreasing."
-        return None
+        return capacity_refusal(limits, "VectorFirstFitDecreasing")
 
     def group(self, pieces: Pieces) -> Int32:
         return _decreasing(pieces, self.measure, best_fit_decreasing, LOOKED_AT)
