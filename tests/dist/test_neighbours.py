@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,9 +28,9 @@ def processes() -> Iterator[list[subprocess.Popen[bytes]]]:
         each.wait()
 
 
-def ended(neighbours: Neighbours) -> list[int]:
-    time.sleep(0.1)
-    return neighbours.ended()
+def until(state: int, process: subprocess.Popen[bytes]) -> None:
+    """Wait until a process has stopped or ended, and leave it a zombie."""
+    os.waitid(os.P_PID, process.pid, state | os.WNOWAIT)
 
 
 def test_who_is_killed_has_ended_and_who_is_stopped_has_not(processes: list[subprocess.Popen[bytes]]) -> None:
@@ -39,12 +38,15 @@ def test_who_is_killed_has_ended_and_who_is_stopped_has_not(processes: list[subp
     neighbours = Neighbours([address_of(each) for each in (processes[0].pid, own, processes[1].pid, processes[2].pid)])
     assert neighbours.ended() == []
     processes[1].send_signal(signal.SIGSTOP)
-    assert ended(neighbours) == []
+    until(os.WSTOPPED, processes[1])
+    assert neighbours.ended() == []
     processes[2].kill()
-    assert ended(neighbours) == [3]  # nobody has waited for it: a zombie
+    until(os.WEXITED, processes[2])
+    assert neighbours.ended() == [3]  # a zombie
     processes[2].wait()
     processes[0].terminate()
-    assert ended(neighbours) == [0, 3]
+    until(os.WEXITED, processes[0])
+    assert neighbours.ended() == [0, 3]
     neighbours.close()
     neighbours.close()
     assert neighbours.ended() == []
@@ -61,7 +63,8 @@ def test_nobody_is_taken_for_another(processes: list[subprocess.Popen[bytes]]) -
     assert len(list(Path("/proc/self/fd").iterdir())) == files
     for each in processes:
         each.kill()
-    assert ended(neighbours) == []
+        until(os.WEXITED, each)
+    assert neighbours.ended() == []
 
 
 def test_where_the_kernel_does_not_tell_nobody_has_ended(
@@ -71,7 +74,8 @@ def test_where_the_kernel_does_not_tell_nobody_has_ended(
     monkeypatch.delattr(os, "pidfd_open")
     neighbours = Neighbours(addresses)
     processes[0].kill()
-    assert ended(neighbours) == []
+    until(os.WEXITED, processes[0])
+    assert neighbours.ended() == []
 
 
 @pytest.mark.parametrize("overlap", [True, False], ids=["beside", "inline"])
