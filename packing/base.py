@@ -77,8 +77,8 @@ class Packer(Algorithm, ABC):
         return self._packing(samples, limits, parts, call)
 
     def _packing(self, samples: Samples, limits: Limits, parts: Cut, call: int) -> Packing:
-        n_alone = int(np.count_nonzero(parts.alone))
-        others = np.flatnonzero(~parts.alone) if n_alone else None
+        alone, n_alone = parts.alone, len(parts.alone)
+        others = np.delete(np.arange(len(parts.sizes)), alone) if n_alone else None
         together = slice(None) if others is None else others
         soft = soft_amounts(samples, parts, self.targets)
         pieces = Pieces(parts.sizes[together], parts.caps, soft[together], call)
@@ -86,7 +86,6 @@ class Packer(Algorithm, ABC):
         pack_of, offsets, members = self._checked(np.asarray(self.group(pieces)), pieces)
         slots = self.slots(pieces, pack_of, len(offsets) - 1)
         if others is not None:
-            alone = np.flatnonzero(parts.alone)
             members = np.concatenate([alone, others[members]])
             offsets = np.concatenate([np.arange(n_alone), n_alone + offsets])
             slots = np.concatenate([parts.sizes[alone, 0], slots])
@@ -104,7 +103,7 @@ class Packer(Algorithm, ABC):
     def _checked(self, pack_of: NDArray[np.integer], pieces: Pieces) -> tuple[Int32, Int64, Int64]:
         """Return a packer's answer as int32, where each pack begins, and its pieces; `InvalidGroups` if it breaks the
         contract."""
-        from .kernels import members_and_sums, offsets_of
+        from .counting import members_and_sums
 
         n = len(pieces.sizes)
         if pack_of.shape != (n,) or pack_of.dtype.kind not in "iu":
@@ -115,12 +114,11 @@ class Packer(Algorithm, ABC):
         if least < 0 or most >= n:
             raise InvalidGroups(f"{self!r} must number packs 0, 1, 2, ...; got {least} to {most}.")
         checked = pack_of.astype(np.int32, copy=False)
-        offsets = offsets_of(checked, most + 1)
+        members = np.empty(n, dtype=np.int64)
+        offsets, used = members_and_sums(checked, most + 1, pieces.sizes, int(pieces.caps[0]), members)
         counts = np.diff(offsets)
         if not counts.all():
             raise InvalidGroups(f"{self!r} left pack {int(np.argmin(counts))} of {most + 1} empty.")
-        members = np.empty(n, dtype=np.int64)
-        used = members_and_sums(checked, offsets, pieces.sizes, int(pieces.caps[0]), members)
         if (used > pieces.caps).any():
             p, k = (int(i) for i in np.argwhere(used > pieces.caps)[0])
             raise InvalidGroups(

@@ -56,7 +56,7 @@ class Concatenate(Packer):
             stop,
             sizes[:, None],
             np.array([limits.capacity]),
-            np.zeros(len(sample), dtype=np.bool_),
+            np.zeros(0, dtype=np.int64),
             left_over,
         )
 

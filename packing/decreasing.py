@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from .arrays import Int32, Int64, descending_order
-from .kernels import best_fit, counts_by_size, falling_by_counting, in_input_order
+from .counting import counts_by_size, falling_by_counting, in_input_order
+from .kernels import best_fit
 from .runs import best_fit_in_runs
 
 __all__ = ["best_fit_decreasing", "decreasing"]
@@ -31,5 +32,6 @@ def best_fit_decreasing(sizes: Int64, capacity: int) -> Int32:
     if capacity > LARGEST_COUNTED:
         return decreasing(best_fit, sizes, capacity)
     pack_of = np.empty(len(sizes), dtype=np.int32)  # made first, so that the memory of ``packs`` is free at the end
-    packs, start = best_fit_in_runs(counts_by_size(sizes, capacity), capacity)
+    packs = np.empty(len(sizes), dtype=np.int32)
+    start = best_fit_in_runs(counts_by_size(sizes, capacity), capacity, packs)
     return in_input_order(packs, sizes, start, pack_of)

@@ -10,10 +10,10 @@ import numpy as np
 from .arrays import Int32, Int64
 from .base import Packer
 from .best_fit import capacity_refusal
+from .counting import sums_by_group
 from .errors import InvalidParameter
 from .even_construction import construct
 from .even_profiles import PROFILES
-from .kernels import sums_by_group
 from .packs import Packing
 from .policies import Pieces
 from .portfolio import Portfolio

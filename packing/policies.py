@@ -79,7 +79,7 @@ class Cut(NamedTuple):
     stop: Int64 | None
     sizes: Int64  # (n_pieces, k)
     caps: Int64  # (k,)
-    alone: NDArray[np.bool_]  # pieces above a limit, which get a pack of their own
+    alone: Int64  # which pieces are above a limit and get a pack of their own, rising
     left_over: LeftOver
 
     @property
@@ -94,9 +94,11 @@ def cut(samples: Samples, limits: Limits) -> Cut:
     Raises `Oversized` or `CannotCut` for the first sample that the policy does not admit, `InvalidLimits` for a budget
     on a column that the samples lack.
     """
+    from .cuts import all_whole
+
     sizes, caps, names = _sizes(samples, limits)
-    if len(samples) and samples.tokens.min() > 0 and (sizes.max(axis=0) <= caps).all():  # the common case, cheaply
-        return Cut(None, None, None, sizes, caps, np.zeros(len(samples), bool), LeftOver.nothing())
+    if all_whole(sizes, caps):  # the common case, cheaply
+        return Cut(None, None, None, sizes, caps, np.zeros(0, np.int64), LeftOver.nothing())
     empty = samples.tokens == 0
     over = (sizes > caps).any(axis=1) & ~empty
     if over.any():
@@ -107,9 +109,9 @@ def cut(samples: Samples, limits: Limits) -> Cut:
     gone = empty | over if limits.oversize is Oversize.DROP else empty
     left_over = _left_over(gone, samples.tokens, np.where(empty, Reason.EMPTY.value, Reason.DROPPED.value))
     if not len(left_over):
-        return Cut(np.arange(len(samples)), None, None, sizes, caps, over, left_over)
+        return Cut(None, None, None, sizes, caps, np.flatnonzero(over), left_over)
     kept = np.flatnonzero(~gone)
-    return Cut(kept, None, None, sizes[kept], caps, over[kept], left_over)
+    return Cut(kept, None, None, sizes[kept], caps, np.flatnonzero(over[kept]), left_over)
 
 
 def _sizes(samples: Samples, limits: Limits) -> tuple[Int64, Int64, list[str]]:
@@ -176,7 +178,7 @@ def _cut_tokens(
     np.subtract.at(lost, sample, stop - start)
     reason = np.select([empty, stuck], [Reason.EMPTY.value, Reason.UNCUTTABLE.value], Reason.TRUNCATED.value)
     left_over = _left_over(empty | (lost > 0), lost, reason)
-    return Cut(sample, start, stop, sizes, caps, np.zeros(len(sample), bool), left_over)
+    return Cut(sample, start, stop, sizes, caps, np.zeros(0, np.int64), left_over)
 
 
 def check_places_known(samples: Samples, limits: Limits, cut_up: NDArray[np.bool_], remedy: str) -> None:

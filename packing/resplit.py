@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Int32, Int64
+from .counting import members_by_group, sums_by_group
 from .jit import kernel
-from .kernels import members_of, offsets_of, sums_by_group
 from .random import Random, below, seeded
 from .splits import Float32, double, find_split, least_cost
 
@@ -89,8 +89,7 @@ def _even_out(
         if before - squares <= 0.002 * squares:
             break
         before = squares
-        offsets = offsets_of(pack_of, n_packs)
-        members_of(pack_of, offsets, members)
+        offsets = members_by_group(pack_of, n_packs, members)
         heaviest = _heaviest_first(held[:, k] - aims)
         for group in range(n_groups):
             packs = heaviest[group::n_groups].copy()

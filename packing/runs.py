@@ -12,8 +12,8 @@ __all__ = ["best_fit_in_runs"]
 
 
 @kernel
-def best_fit_in_runs(counts: Int64, capacity: int) -> tuple[Int32, Int64]:
-    """Return the pack of each piece, pieces from largest to smallest (n,), and where each size begins in it.
+def best_fit_in_runs(counts: Int64, capacity: int, pack_of: Int32) -> Int64:
+    """Fill ``pack_of``, (n,): of each piece, from largest to smallest. Return where each size begins in it, by size.
 
     Pieces of one size come one after the other, and best fit gives the fullest pack with room as many of them as it
     takes: its room only shrinks, so it stays the smallest that suffices. All packs of that room do the same, the last
@@ -22,7 +22,6 @@ def best_fit_in_runs(counts: Int64, capacity: int) -> tuple[Int32, Int64]:
     O(n) to write the answer, else O(number of sizes + capacity): each step uses up a run or a size.
     """
     start = np.zeros(capacity + 1, dtype=np.int64)
-    pack_of = np.empty(counts.sum(), dtype=np.int32)
     # a size opens at most one run, and splits at most one into three
     # last touched pack, how many, step to the pack touched before it, run below in the stack
     runs = np.empty((3 * np.count_nonzero(counts) + 1, 4), dtype=np.int64)
@@ -64,7 +63,7 @@ def best_fit_in_runs(counts: Int64, capacity: int) -> tuple[Int32, Int64]:
             if more > 0:
                 _push(runs, n_runs, first + full * step, 1, step, room - more * size, top, words, summary)
                 n_runs += 1
-    return pack_of, start
+    return start
 
 
 @kernel

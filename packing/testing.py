@@ -193,7 +193,7 @@ def _pieces(packer: Packer, case: Case) -> Pieces:
     """Return what `Packer.pack` hands to ``packer``."""
     parts = packer.cut(case.samples, case.limits)
     soft = soft_amounts(case.samples, parts, packer.targets)
-    return Pieces(parts.sizes[~parts.alone], parts.caps, soft[~parts.alone])
+    return Pieces(np.delete(parts.sizes, parts.alone, axis=0), parts.caps, np.delete(soft, parts.alone, axis=0))
 
 
 def _digest(packer: Packer, case: Case) -> str:

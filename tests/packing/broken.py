@@ -67,7 +67,8 @@ class LosesWhatItCuts(Packer):
         parts = super().cut(samples, limits)
         n = max(len(parts.sample) - 1, 0)
         start, stop = (None if each is None else each[:n] for each in (parts.start, parts.stop))
-        return Cut(parts.sample[:n], start, stop, parts.sizes[:n], parts.caps, parts.alone[:n], parts.left_over)
+        alone = parts.alone[parts.alone < n]
+        return Cut(parts.sample[:n], start, stop, parts.sizes[:n], parts.caps, alone, parts.left_over)
 
     def group(self, pieces: Pieces) -> Int32:
         return next_fit(pieces)

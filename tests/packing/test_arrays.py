@@ -8,12 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packing.arrays import descending_order
-from packing.kernels import (
+from packing.counting import (
     falling_by_counting,
     in_input_order,
     members_and_sums,
-    members_of,
-    offsets_of,
+    members_by_group,
     sums_by_group,
 )
 
@@ -43,8 +42,8 @@ def test_counting_sort_and_back(values: list[int]) -> None:
 @given(st.lists(st.integers(0, 9), max_size=50))
 def test_members_of_a_group_come_together_in_order(groups: list[int]) -> None:
     group_of = np.array(groups, dtype=np.int32)
-    offsets = offsets_of(group_of, 10)
-    members = members_of(group_of, offsets, np.empty(len(groups), dtype=np.int64))
+    members = np.empty(len(groups), dtype=np.int64)
+    offsets = members_by_group(group_of, 10, members)
     sums = sums_by_group(np.arange(2 * len(groups)).reshape(-1, 2), group_of, 10)
     for group in range(10):
         expected = [i for i, g in enumerate(groups) if g == group]
@@ -59,7 +58,8 @@ def test_members_and_sums_are_those_found_apart(n: int, n_groups: int, most: int
     group_of = rng.integers(0, n_groups, n).astype(np.int32)
     sizes = rng.integers(0, most, (n, 2), endpoint=True)
     sizes[:, 1] += 2**40
-    offsets, members = offsets_of(group_of, n_groups), np.empty(n, dtype=np.int64)
-    sums = members_and_sums(group_of, offsets, sizes, most, members)
+    members = np.empty(n, dtype=np.int64)
+    offsets, sums = members_and_sums(group_of, n_groups, sizes, most, members)
+    assert offsets.tolist() == np.searchsorted(np.sort(group_of), np.arange(n_groups + 1)).tolist()
     assert sums.tolist() == sums_by_group(sizes, group_of, n_groups).tolist()
     assert members.tolist() == np.argsort(group_of, kind="stable").tolist()
