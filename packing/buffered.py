@@ -44,7 +44,7 @@ class _Emitted(NamedTuple):
 
 @dataclass(init=False, eq=False)
 class Buffered:
-    """Keeps ``buffer_size`` pieces; when it is full all of it is packed, and the more urgent half of the packs leave.
+    """Keeps ``buffer_size`` pieces; when it is full all of it is packed, and the most urgent 40 % of the packs leave.
 
     `push` takes samples and returns the packs that are ready, `flush` the rest. Samples are numbered as they arrive:
     `Packing.arrivals` names them; what belongs to them (tokens, pixels) stays with the caller until then. What a policy
@@ -52,8 +52,8 @@ class Buffered:
 
     The first push that has samples fixes the columns. Packs do not depend on how the stream is cut into pushes. A pack
     with a piece older than 3 x ``buffer_size`` other pieces always leaves, so that none waits for more than 4 x
-    ``buffer_size``. Every piece is packed about twice; where half of the packs hold less than a 32nd of the pieces more
-    packs leave, so that it is 32 times at most on average: O(time of the packer), memory O(buffer_size + push). The
+    ``buffer_size``. Every piece is packed two or three times; where those packs hold less than a 32nd of the pieces,
+    more leave, so that it is 32 times at most on average: O(time of the packer), memory O(buffer_size + push). The
     packer's `Packer.urgency` chooses; ties: the lower pack.
     `state_dict` between two calls is exact: a stream that resumes from it continues as if never stopped.
     """
@@ -182,7 +182,7 @@ class Buffered:
             urgent_first = np.argsort(-self.packer.urgency(packing), kind="stable")
             pieces = np.cumsum(np.diff(packing.offsets)[urgent_first])
             enough = int(np.searchsorted(pieces, len(self) / LEAST)) + 1  # packs
-            leaves[urgent_first[max((len(packing) + 1) // 2, enough) :]] = False
+            leaves[urgent_first[max(-(-2 * len(packing) // 5), enough) :]] = False
             too_old = int(self._waiting["entered"][-1]) - OLDEST * self.buffer_size
             oldest = np.minimum.reduceat(self._waiting["entered"][packing.sample], packing.offsets[:-1])
             leaves |= oldest <= too_old

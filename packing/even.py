@@ -25,7 +25,7 @@ __all__ = ["EvenPacking"]
 
 LARGEST_BUDGET = 2**30 - 1  # two of them are an int32
 KEY_BITS = 62  # of a sum of amounts together with the number of a pack
-SLACK_WEIGHT = 60  # an emitted pack's free share of the capacity against its distance from the mean
+SLACK_WEIGHT = 25  # an emitted pack's free share of the capacity against its distance from the mean
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class EvenPacking(Packer):
 
     def urgency(self, packing: Packing) -> Int64:
         """Full packs close to the mean first: those that more samples would hardly make better."""
-        held = packing.sums()[self.targets[0]]
+        held = packing.sum_of(self.targets[0])
         free = (packing.slots - packing.tokens) / packing.slots
         apart = np.abs(held / max(int(held.sum()) / max(len(held), 1), 1e-9) - 1)
         return -np.rint(1e6 * (SLACK_WEIGHT * free + apart)).astype(np.int64)

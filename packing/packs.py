@@ -10,10 +10,11 @@ from hashlib import blake2b
 import numpy as np
 
 from .arrays import Immutable, Int32, Int64, read_only
-from .errors import InvalidSamples
+from .errors import InvalidParameter, InvalidSamples
 from .layout import Layout
 from .policies import LeftOver
 from .samples import Limits, Samples
+from .targets import TOKENS_SQUARED
 
 __all__ = ["Packing"]
 
@@ -135,20 +136,29 @@ class Packing(Immutable):
     def sums(self) -> dict[str, Int64]:
         """Return what each pack holds, (n_packs,) each: "packs" (1), "samples" (its pieces), "tokens", "tokens_squared"
         (the sum of squared piece lengths: attention), and one per column of the samples."""
-        lengths = self.piece_tokens
-        if int(lengths.max(initial=0)) > LONGEST_SQUARED:
-            raise InvalidSamples(f"a piece has {lengths.max()} tokens; squares are counted up to {LONGEST_SQUARED}.")
-        sums = {
+        return {
             "packs": np.ones(len(self), dtype=np.int64),
             "samples": np.diff(self.offsets),
             "tokens": self.tokens,
-            "tokens_squared": self._per_pack(lengths * lengths),
+            **{name: self.sum_of(name) for name in (TOKENS_SQUARED, *self.samples.columns)},
         }
-        for name in self.samples.columns:
-            sums[name] = self._per_pack(
-                self.held[name] if self.held else self.samples.amounts(name, self.sample, self.start, self.stop)
-            )
-        return sums
+
+    def sum_of(self, name: str) -> Int64:
+        """Return what each pack holds of a column of the samples, or of "tokens_squared", (n_packs,)."""
+        if name == TOKENS_SQUARED:
+            return self._per_pack(self._squares())
+        if self.held and name in self.held:
+            return self._per_pack(self.held[name])
+        if name not in self.samples.columns:
+            known = ", ".join((TOKENS_SQUARED, *self.samples.columns))
+            raise InvalidParameter(f'there is no column "{name}" to sum; there are {known}.')
+        return self._per_pack(self.samples.amounts(name, self.sample, self.start, self.stop))
+
+    def _squares(self) -> Int64:
+        lengths = self.piece_tokens
+        if int(lengths.max(initial=0)) > LONGEST_SQUARED:
+            raise InvalidSamples(f"a piece has {lengths.max()} tokens; squares are counted up to {LONGEST_SQUARED}.")
+        return lengths * lengths
 
     def _per_pack(self, amounts: Int64) -> Int64:
         """Sum ``amounts``, one per piece, over each pack. No pack is empty, so reduceat is safe."""

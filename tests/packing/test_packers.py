@@ -266,6 +266,10 @@ def test_sums_are_what_packs_hold() -> None:
         "tokens_squared": [29, 25],
         "image_tokens": [4, 2],
     }
+    assert packing.sum_of("image_tokens").tolist() == [4, 2]
+    assert packing.sum_of("tokens_squared").tolist() == [29, 25]
+    with pytest.raises(InvalidParameter, match='no column "imgs" to sum; there are tokens_squared, image_tokens'):
+        packing.sum_of("imgs")
     assert packing.fill == 1.0
     with pytest.raises(IndexError, match="pack 2 of 2"):
         packing[2]
