@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fractions import Fraction
 
 import numpy as np
@@ -79,7 +80,9 @@ def amount_of(amounts: Mapping[str, Int64], name: str) -> Int64:
         return amounts[name]
     needed = PAIRS.get(name, (name,))
     if not amounts.keys() >= set(needed):
-        raise InvalidParameter(f'Linear has a coefficient for "{name}"; the packs have {", ".join(amounts)}.')
+        close = get_close_matches(name, [each for each in ("fixed_us", *PAIRS, *amounts) if each != name], n=1)
+        hint = f' Did you mean "{close[0]}"?' if close else ""
+        raise InvalidParameter(f'Linear has a coefficient for "{name}"; the packs have {", ".join(amounts)}.{hint}')
     total: Int64 = np.sum([amounts[each] for each in needed], axis=0)
     return total // len(needed)
 
