@@ -140,11 +140,12 @@ def _least_movement(plan: Plan, renamed: Plan, tolerance_ppm: int) -> Plan:
     ``renamed``: the plan with its ranks renamed, the same for every tolerance.
     """
     problem = plan.problem
-    limit = min(plan.cost + plan.cost * tolerance_ppm // MILLION, int(problem.total.sum()))
+    limit = plan.cost + plan.cost * tolerance_ppm // MILLION
     if plan.home is not None and plan.home.cost <= limit:
         return plan.home
     plans = [plan, renamed]
     if problem.grid.barrier is Barrier.STEP and problem.is_plain:
+        limit = min(limit, int(problem.total.sum()))  # no rank has more, and kernels take int64
         plans = [plan, _sent_home(renamed, limit)]
         if plan.home is not None:
             from_home = Plan(problem, cells_of(problem, refined(problem, plan.home.rank, limit)))

@@ -14,6 +14,7 @@ from balancers import (
     Barrier,
     Counts,
     Grid,
+    HillClimb,
     LeastMovement,
     Plan,
     Problem,
@@ -152,6 +153,19 @@ def test_any_tolerance_will_do() -> None:
     problem = Problem(loads, Grid(2, counts=(1, 4)), home=[0, 0, 0, 0, 1])
     assert LeastMovement(Auto(), 2**61).plan(problem).moved_packs == 0
     assert LeastMovement(Auto(), 10**9).plan(problem).moved_packs == 0
+
+
+def test_home_is_kept_on_slow_ranks_too() -> None:
+    """Each rank takes four times as long as its load: the cost is above the sum of the loads."""
+    problem = Problem([5, 5], Grid(2, slowdown=(4000, 4000)), home=[1, 0])
+    assert LeastMovement(HillClimb()).plan(problem).moved_packs == 0
+
+
+def test_nodes_may_be_larger_than_the_grid() -> None:
+    for per_node in (2, 2**31 - 1):
+        problem = Problem([3, 4, 5], Grid(2, ranks_per_node=per_node), home=[0, 1, 1], n_bytes=[1, 1, 1])
+        plan = LeastMovement(LPT()).plan(problem)
+        assert (plan.moved_bytes, plan.bytes_between_nodes) == (1, 0)
 
 
 def test_worth_moving_is_no_worse_than_the_plan_inside() -> None:
