@@ -19,6 +19,7 @@ from packing import (
     InvalidParameter,
     InvalidSamples,
     Limits,
+    NextFit,
     Oversize,
     Packing,
     Portfolio,
@@ -313,6 +314,14 @@ def test_full_packs_near_the_mean_are_urgent() -> None:
     urgency = EvenPacking(("image_tokens",)).urgency(packing)
     assert np.argsort(-urgency, kind="stable").tolist() == [0, 1, 2]
     assert BestFitDecreasing().urgency(packing).tolist() == [0, 0, -3]
+
+
+def test_squares_beyond_int64_do_not_make_all_packs_alike() -> None:
+    """512 packs of one sample of 2**27 tokens: the squares sum to 2**63. The last, of two halves, has half as much."""
+    packing = NextFit().pack([2**27] * 512 + [2**26] * 2, 2**27)
+    urgency = EvenPacking().urgency(packing)
+    assert urgency[:512].tolist() == [-976] * 512
+    assert urgency[512] == -499_512
 
 
 def test_targets_are_columns_that_are_there() -> None:
