@@ -208,6 +208,11 @@ def test_the_floor_is_of_samples_that_fit() -> None:
         evenness_floor([9, 2], [1], 10, 2)
     with pytest.raises(InvalidLimits, match="capacity must be in"):
         evenness_floor([9, 2], [1, 1], 0, 2)
+    for tokens, n_packs in (([6, 6, 1], 1), ([5, 5, 5], 1), ([9], 0)):
+        with pytest.raises(InvalidLimits, match=f"at least {n_packs + 1} packs of 10 tokens; n_packs is {n_packs}"):
+            evenness_floor(tokens, tokens, 10, n_packs)
+    with pytest.raises(InvalidLimits, match="n_packs must be an integer"):
+        evenness_floor([9, 2], [1, 1], 10, 2.5)  # type: ignore[arg-type]
 
 
 def test_a_perfect_split_is_found() -> None:
