@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from packing.arrays import Int32, Int64, as_int, descending_order
-from packing.errors import InvalidParameter
+from packing.errors import CannotServe, InvalidParameter
 from packing.jit import kernel
 
 from .auto import Auto
@@ -102,8 +102,12 @@ class WorthMoving(Balancer):
 def movement_front(inner: Balancer, problem: Problem, tolerances_ppm: Sequence[int] = TOLERANCES_PPM) -> list[Plan]:
     """Return the Pareto front of cost against bytes moved: from the least cost to the fewest bytes (home).
 
-    No plan of it is beaten in both. Each comes from `LeastMovement` at one of ``tolerances_ppm``.
+    No plan of it is beaten in both. Each comes from `LeastMovement` at one of ``tolerances_ppm``. Raises `CannotServe`
+    for packs without home.
     """
+    reason = _needs_home(problem)
+    if reason is not None:
+        raise CannotServe(f"there is no front: {reason}.")
     return _front(inner.plan(_sized(problem)), tolerances_ppm)
 
 

@@ -130,6 +130,11 @@ def test_the_front_leads_from_least_cost_to_home() -> None:
     assert len(front) >= 4
 
 
+def test_without_home_there_is_no_front() -> None:
+    with pytest.raises(CannotServe, match="there is no front: the packs have no home"):
+        movement_front(LPT(), Problem([1, 2], 2))
+
+
 def test_moving_is_worth_it_only_if_it_pays() -> None:
     """Ranks of 14 s and 10 s; the pack that could move takes 2 s, and 3 GB or 0.1 GB at 1 GB/s."""
     for n_bytes, moves in ((3_000_000_000, 0), (100_000_000, 1)):
