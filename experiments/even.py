@@ -9,7 +9,7 @@ from time import process_time_ns
 
 import numpy as np
 
-from balancers import Auto, Balancer, Barrier, Counts, Grid, Linear, Problem, RoundRobin
+from balancers import Auto, Barrier, Counts, Grid, RoundRobin
 from packing import (
     BestFitDecreasing,
     Buffered,
@@ -25,10 +25,9 @@ from packing import (
 from packing.arrays import Int64
 
 from .mixtures import MIXTURES, TARGET, mixed
+from .waiting import VISION_ENCODER, full_steps, mean_waste, shuffled_loads, variation
 
 __all__ = ["Even", "EvenRow", "even_rows"]
-
-COST = Linear(fixed_us=60_000, image_tokens=280)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,11 +119,11 @@ def packed_row(
         np.concatenate([each[key] for each in sums]) for key in (TARGET, "tokens_squared", "tokens")
     )
     floor = evenness_floor(samples.tokens, samples.columns[TARGET], config.capacity, len(held))
-    cv = _variation(held)
-    loads = COST.loads({TARGET: held[np.random.default_rng(seed).permutation(len(held))]})
+    cv = variation(held)
+    loads = shuffled_loads(held, seed)
     tile = int(np.gcd.reduce(samples.columns[TARGET]))
     dealt, waste, micro_waste = (
-        tuple(_waste(config, loads, n_ranks, balancer, barrier) for n_ranks in config.n_ranks)
+        tuple(mean_waste(loads, _grid(config, n_ranks, barrier), balancer) for n_ranks in config.n_ranks)
         for balancer, barrier in (
             (RoundRobin(), Barrier.STEP),
             (Auto(), Barrier.STEP),
@@ -133,33 +132,20 @@ def packed_row(
     )
     least = tuple(_least_waste(config, loads, tile, n_ranks) for n_ranks in config.n_ranks)
     fill = int(tokens.sum()) / (len(held) * config.capacity)
-    multiple, attention_cv, us = cv / floor if floor else 1.0, _variation(squares), ns / 1000 / len(samples)
+    multiple, attention_cv, us = cv / floor if floor else 1.0, variation(squares), ns / 1000 / len(samples)
     return EvenRow(mixture, seed, packer, fill, cv, floor, multiple, attention_cv, us, dealt, waste, least, micro_waste)
 
 
-def _variation(amounts: Int64) -> float:
-    return float(amounts.std() / amounts.mean()) if amounts.any() else 0.0
-
-
-def _steps(config: Even, loads: Int64, n_ranks: int) -> Int64:
-    """Return the packs of all full steps, (n_steps, packs per step), as they come."""
-    per_step = n_ranks * config.n_micro_steps
-    return loads[: len(loads) // per_step * per_step].reshape(-1, per_step)
-
-
-def _waste(config: Even, loads: Int64, n_ranks: int, balancer: Balancer, barrier: Barrier) -> float | None:
-    """Return the mean waste over full steps; None where there is none."""
-    grid = Grid(n_ranks, config.n_micro_steps, barrier, Counts.EQUAL)
-    wastes = [balancer.plan(Problem(step, grid)).waste for step in _steps(config, loads, n_ranks)]
-    return float(np.mean(wastes)) if wastes else None
+def _grid(config: Even, n_ranks: int, barrier: Barrier = Barrier.STEP) -> Grid:
+    return Grid(n_ranks, config.n_micro_steps, barrier, Counts.EQUAL)
 
 
 def _least_waste(config: Even, loads: Int64, tile: int, n_ranks: int) -> float | None:
     """Return the mean waste if the tiles of each step were free to go anywhere: some rank has the mean, rounded up."""
-    totals = _steps(config, loads, n_ranks).sum(axis=1)
+    totals = full_steps(loads, _grid(config, n_ranks)).sum(axis=1)
     if not len(totals):
         return None
-    fixed, one = (int(each) for each in COST.loads({TARGET: np.array([0, max(tile, 1)])}))
+    fixed, one = (int(each) for each in VISION_ENCODER.loads({TARGET: np.array([0, max(tile, 1)])}))
     fixed_of_rank = fixed * config.n_micro_steps
     n_tiles = -(-(totals - n_ranks * fixed_of_rank) // (n_ranks * (one - fixed)))
     return float(np.mean(1 - totals / n_ranks / (fixed_of_rank + n_tiles * (one - fixed))))

@@ -10,11 +10,11 @@ import numpy as np
 from packing import Samples
 
 from .tables import read_samples
-from .workload import InvalidWorkload, draw
+from .workload import SHARES, InvalidWorkload, draw
 
 __all__ = ["FAMILIES", "MIXTURES", "TARGET", "mixed"]
 
-FAMILIES = ("vlm", "vqa", "text")
+FAMILIES = tuple(SHARES)
 MIXTURES: tuple[tuple[str, tuple[float, ...]], ...] = (
     ("M1", (1, 0, 0)),
     ("M2", (0.4, 0.1, 0.5)),
