@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from packing.arrays import Int64
+from packing.arrays import Int64, sums_by_key
 
 from .constraints import unit_numbers
 from .grid import NOMINAL, Barrier
@@ -48,11 +48,8 @@ def _bound_together(problem: Problem) -> int:
     """Bound the cost by what one rank must do in all: a group, and packs bound to it. Every barrier costs that much."""
     n_ranks, total = problem.grid.n_ranks, problem.total
     pinned, unit = problem.pin >= 0, unit_numbers(problem.group)
-    bound = np.zeros(n_ranks, dtype=np.int64)
-    np.add.at(bound, problem.pin[pinned], total[pinned])
-    units = np.zeros(int(unit.max(initial=-1)) + 1, dtype=np.int64)
-    np.add.at(units, unit, total)
-    units.sort()
+    bound = sums_by_key(total[pinned], problem.pin[pinned], n_ranks)
+    units = np.sort(sums_by_key(total, unit, int(unit.max(initial=-1)) + 1))
     if problem.grid.slowdown is None:
         return max(int(bound.max()), max_of_sums(units, n_ranks, 0, len(units)))
     slowdown = np.array(problem.grid.slowdown, dtype=np.int64)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from packing.arrays import Int32, Int64, descending_order
+from packing.arrays import Int32, Int64, descending_order, sums_by_key
 from packing.jit import kernel
 
 from .grid import Barrier
@@ -51,13 +51,7 @@ def cells_of(problem: Problem, bin_of: Int32) -> Int32:
 
 def fullest(problem: Problem, bin_of: Int32, n_bins: int) -> int:
     """Return the load of the fullest bin."""
-    return int(_loads(problem, bin_of, n_bins).max())
-
-
-def _loads(problem: Problem, bin_of: Int32, n_bins: int) -> Int64:
-    load = np.zeros(n_bins, dtype=np.int64)
-    np.add.at(load, bin_of, problem.total)
-    return load
+    return int(sums_by_key(problem.total, bin_of, n_bins).max())
 
 
 def _arrange(problem: Problem, bin_of: Int32) -> Int32:
@@ -68,7 +62,7 @@ def _arrange(problem: Problem, bin_of: Int32) -> Int32:
     cell of its row is free, and used to even out the ranks.
     """
     grid = problem.grid
-    load = _loads(problem, bin_of, grid.n_cells)
+    load = sums_by_key(problem.total, bin_of, grid.n_cells)
     rows = descending_order(load).reshape(grid.n_micro_steps, grid.n_ranks)
     spread = load[rows[:, 0]] - load[rows[:, -1]]
     taken = even_rows(load, rows, descending_order(spread))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from packing.arrays import Immutable, Int32, Int64, as_int, as_int64
+from packing.arrays import Immutable, Int32, Int64, as_int, as_int64, sums_by_key
 
 from .errors import Infeasible, InvalidProblem
 from .grid import Grid
@@ -63,8 +63,7 @@ class Cap(Constraint):
         return int(largest.sum()) > self.limit
 
     def broken(self, cell: Int32, grid: Grid) -> str | None:
-        held = np.zeros(grid.n_cells, dtype=np.int64)
-        np.add.at(held, cell, self.amounts)
+        held = sums_by_key(self.amounts, cell, grid.n_cells)
         if held.max(initial=0) <= self.limit:
             return None
         c = int(np.argmax(held > self.limit))

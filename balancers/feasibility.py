@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from packing.arrays import Int64
+from packing.arrays import Int64, sums_by_key
 
 from .constraints import Cap, Constraint
 from .errors import Infeasible, NoPlanFound
@@ -118,6 +118,4 @@ def _check_cap(cap: Cap, grid: Grid, group: Int64, pin: Int64, fewest: int) -> N
 def _sums(key: Int64, amounts: Int64, n: int = 0) -> Int64:
     """Sum ``amounts`` by ``key`` (-1 left out), (largest key + 1,), at least ``n``."""
     bound = key >= 0
-    sums = np.zeros(max(int(key.max(initial=-1)) + 1, n), dtype=np.int64)
-    np.add.at(sums, key[bound], amounts[bound])
-    return sums
+    return sums_by_key(amounts[bound], key[bound], max(int(key.max(initial=-1)) + 1, n))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from packing.arrays import Int32, Int64
+from packing.arrays import Int32, Int64, sums_by_key
 
 from .base import Balancer
 from .cells import cells_of
@@ -87,8 +87,7 @@ def _merged(problem: Problem) -> tuple[Problem, Int64]:
     """Return the problem of groups as packs, of which only the rank counts, and the group of each pack, (n_packs,)."""
     unit = unit_numbers(problem.group)
     sizes = np.bincount(unit)
-    loads = np.zeros(len(sizes), dtype=np.int64)
-    np.add.at(loads, unit, problem.total)
+    loads = sums_by_key(problem.total, unit, len(sizes))
     grid = problem.grid
     counts: Counts | tuple[int, int] = Counts.FREE
     size = int(sizes.max(initial=1))
@@ -117,8 +116,7 @@ def _gathered(problem: Problem, cell: Int32) -> Int32:
     grouped = problem.group >= 0
     if grouped.any():
         pairs, which = np.unique(problem.group[grouped] * n_ranks + rank[grouped], return_inverse=True)
-        load = np.zeros(len(pairs), dtype=np.int64)
-        np.add.at(load, which, problem.total[grouped])
+        load = sums_by_key(problem.total[grouped], which, len(pairs))
         group, on = np.divmod(pairs, n_ranks)
         order = np.lexsort((on, -load, group))
         _, first = np.unique(group[order], return_index=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from packing.arrays import Int32, Int64
+from packing.arrays import Int32, Int64, sums_by_key
 from packing.jit import kernel
 
 from .base import Balancer
@@ -69,8 +69,7 @@ def _aligned(problem: Problem, cell: Int32) -> Int32:
         return cell
     if problem.ranks_alike and (problem.group < 0).all():
         return cells_of(problem, cell)
-    load = np.zeros(grid.n_cells, dtype=np.int64)
-    np.add.at(load, cell, problem.total)
+    load = sums_by_key(problem.total, cell, grid.n_cells)
     order = np.argsort(-load.reshape(-1, grid.n_ranks), axis=0, kind="stable")
     micro_step = np.argsort(order, axis=0, kind="stable")
     rank = cell % np.int32(grid.n_ranks)

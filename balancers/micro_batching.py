@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from packing.arrays import Int32, Int64, as_int, as_int64, descending_order
+from packing.arrays import Int32, Int64, as_int, as_int64, descending_order, sums_by_key
 from packing.decreasing import best_fit_decreasing, decreasing
 from packing.kernels import first_fit
 
@@ -81,8 +81,7 @@ def micro_batches(
     cell = np.empty(len(tokens), dtype=np.int32)
     for number, group in enumerate(groups):
         bin_of = _within_cap(tokens[group], weights[group], n_ranks * needed, max_tokens)
-        cost = np.zeros(n_ranks * needed, dtype=np.int64)
-        np.add.at(cost, bin_of, weights[group])
+        cost = sums_by_key(weights[group], bin_of, n_ranks * needed)
         if rank is None:
             cell[group] = Auto().plan(Problem(cost, replace(grid, counts=Counts.EQUAL))).cell[bin_of]
         else:  # heavy cells of all ranks in the same micro-steps
@@ -121,8 +120,8 @@ def _within_cap(tokens: Int64, weights: Int64, n_cells: int, cap: int) -> Int32:
     problem = Problem(weights, n_cells)
     starts = [lpt(weights, problem.heaviest_first, n_cells, 0, len(weights)), packed]
     candidates = [each for start in starts for each in (start, refined(problem, start))]
-    fitting = [each for each in candidates if _heaviest(tokens, each, n_cells) <= cap]
-    return min(fitting, key=lambda each: _heaviest(weights, each, n_cells))
+    fitting = [each for each in candidates if sums_by_key(tokens, each, n_cells).max() <= cap]
+    return min(fitting, key=lambda each: int(sums_by_key(weights, each, n_cells).max()))
 
 
 def _packed(tokens: Int64, cap: int) -> Int32:
@@ -137,9 +136,3 @@ def _filled(tokens: Int64, n_cells: int, cap: int) -> Int32 | None:
     cell = np.empty(len(tokens), dtype=np.int32)
     cell[order] = bins
     return cell if fits else None
-
-
-def _heaviest(amounts: Int64, cell: Int32, n_cells: int) -> int:
-    total = np.zeros(n_cells, dtype=np.int64)
-    np.add.at(total, cell, amounts)
-    return int(total.max())

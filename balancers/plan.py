@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from packing.arrays import Int32, Int64, as_int, read_only
+from packing.arrays import Int32, Int64, as_int, read_only, sums_by_key
 
 from .errors import InvalidPlan, InvalidProblem
 from .grid import Counts
@@ -179,9 +179,7 @@ class Plan:
             return None
         most, n_ranks = 0, self.problem.grid.n_ranks
         for end in (home % n_ranks, self.rank):
-            traffic = np.zeros(n_ranks, dtype=np.int64)
-            np.add.at(traffic, end[self.moved], n_bytes[self.moved])
-            most = max(most, int(traffic.max()))
+            most = max(most, int(sums_by_key(n_bytes[self.moved], end[self.moved], n_ranks).max()))
         return most
 
     @property

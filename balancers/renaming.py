@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from packing.arrays import Int32, Int64, descending_order
+from packing.arrays import Int32, Int64, descending_order, sums_by_key
 from packing.jit import kernel
 
 from .plan import Plan
@@ -43,9 +43,7 @@ def _kept(plan: Plan) -> tuple[Int64, Int64, Int64]:
 def _summed(rank: Int64, home: Int64, amounts: Int64, n_ranks: int) -> tuple[Int64, Int64, Int64]:
     """Sum ``amounts`` over equal pairs of ranks."""
     pairs, which = np.unique(rank * n_ranks + home, return_inverse=True)
-    sums = np.zeros(len(pairs), dtype=np.int64)
-    np.add.at(sums, which, amounts)
-    return *np.divmod(pairs, n_ranks), sums
+    return *np.divmod(pairs, n_ranks), sums_by_key(amounts, which, len(pairs))
 
 
 def _assigned(rank: Int64, home: Int64, kept: Int64, n_ranks: int) -> Int64:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from packing.arrays import Int32, Int64, read_only
+from packing.arrays import Int32, Int64, read_only, sums_by_key
 
 from .errors import InvalidPlan
 from .grid import NOMINAL, Barrier
@@ -56,8 +56,6 @@ def busy_times(problem: Problem, cell: Int32) -> Int64:
         place = cell % n_ranks
         if n_rows > 1:
             place = cell // (n_ranks * np.int32(grid.n_micro_steps)) * n_ranks + place
-    busy = np.zeros((len(columns), n_rows * grid.n_ranks), dtype=np.int64)
-    for row, column in zip(busy, columns, strict=True):
-        np.add.at(row, place, column)
+    busy = np.stack([sums_by_key(column, place, n_rows * grid.n_ranks) for column in columns])
     busy = busy.reshape(len(columns), n_rows, grid.n_ranks).swapaxes(0, 1).reshape(-1, grid.n_ranks)
     return busy if grid.slowdown is None else -(-busy * np.array(grid.slowdown) // NOMINAL)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from packing import EvenstepError, Samples
-from packing.arrays import Int64
+from packing.arrays import Int64, sums_by_key
 
 __all__ = ["SHARES", "InvalidWorkload", "Workload", "draw"]
 
@@ -117,8 +117,7 @@ def _draw_family(family: _Family, n: int, rng: np.random.Generator) -> _Drawn:
     images = family.images[np.minimum(at, family.first[source + 1] - 1)]  # s + 0.99... may round up to s + 1
     owner = np.repeat(np.arange(n), images)
     per_image = _invert(family.tokens_per_image, source[owner], rng)
-    image_tokens = np.zeros(n, dtype=np.int64)
-    np.add.at(image_tokens, owner, per_image)
+    image_tokens = sums_by_key(per_image, owner, n)
     return _Drawn(source, image_tokens + _invert(family.text_tokens, source, rng), image_tokens, images)
 
 

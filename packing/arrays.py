@@ -22,6 +22,7 @@ __all__ = [
     "descending_order",
     "exact_sum",
     "read_only",
+    "sums_by_key",
 ]
 
 Int64: TypeAlias = NDArray[np.int64]
@@ -121,6 +122,13 @@ def exact_sum(values: Int64) -> int:
     """Return the sum of fewer than 2**31 non-negative ``values``, also where it is beyond int64."""
     low = (1 << 31) - 1
     return (int((values >> 31).sum()) << 31) + int((values & low).sum())
+
+
+def sums_by_key(amounts: Int64, key: Int64 | Int32, n: int) -> Int64:
+    """Return the sums of ``amounts`` with each ``key``, 0 to n - 1, (n,): integers, however large."""
+    sums = np.zeros(n, dtype=np.int64)
+    np.add.at(sums, key, amounts)
+    return sums
 
 
 def _as_array(name: str, values: ArrayLike, error: Error) -> AnyArray:
