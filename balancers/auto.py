@@ -42,7 +42,8 @@ class Auto(Balancer):
     stages that are waited for one by one: the better of `ListScheduling` and `Relax`, improved by `HillClimb`. A plan
     at the bound ends the search.
 
-    Guarantee: never worse than any of these. Time: O(n log n) for equal counts, about 1 ms for 512 packs on 64 ranks.
+    Guarantee: never worse than any of these, or than what `HillClimb` starts from (from elsewhere it may end lower).
+    Time: O(n log n) for equal counts, about 1 ms for 512 packs on 64 ranks.
     Free counts are searched harder, up to 0.1-0.2 s where the bound is not met: ``Refine(LPT())`` takes 2 ms there.
     """
 

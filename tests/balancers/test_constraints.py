@@ -35,6 +35,7 @@ from balancers import (
     RoundRobin,
     Together,
 )
+from balancers.feasibility import no_plan
 from balancers.references import allowed, brute_force_cost, naive_cost
 from balancers.testing import problems
 from packing import CannotServe
@@ -175,19 +176,24 @@ def test_what_no_plan_can_respect_is_refused_with_a_witness(
         Problem([1, 1, 1], grid, constraints=constraints)
 
 
-def test_a_cap_that_only_a_search_refutes() -> None:
-    """Sixes and fours pair to ten, but three fours and three sixes in three cells of ten leave no place for two halves
-    of seven: no simple count shows it."""
-    amounts = [7, 7, 3, 3, 4, 4, 4, 4, 4]  # 40 in four cells of ten: a seven needs a three, fours are two to a cell
+def test_a_cap_that_counting_does_not_refute() -> None:
+    """40 in four cells of ten: a seven needs a three, and of five fours only two fit in each of the other two cells."""
+    amounts = [7, 7, 3, 3, 4, 4, 4, 4, 4]
     problem = Problem(amounts, 4, constraints=[Cap("tokens", amounts, 10)])
     for balancer in (Auto(), ILP()):
-        with pytest.raises(Infeasible):
+        with pytest.raises(Infeasible, match="some cell must hold 11 at least, by dual feasible functions"):
             balancer.plan(problem)
 
 
 def test_no_plan_found_says_what_to_try() -> None:
-    """Nine packs that fit in one way only, which a heuristic may miss; with no search at all the solver says so too."""
+    problem = Problem([1, 1], 2, constraints=[Cap("tokens", [1, 1], 1), Together([0, -1])])
+    assert str(no_plan(problem, ListScheduling())) == (
+        'ListScheduling() found no plan that respects Cap("tokens", limit 1), Together; there may be one. Try ILP, '
+        "more micro-steps, or a higher limit."
+    )
 
+
+def test_who_finds_no_plan_is_passed_by() -> None:
     class Never(ListScheduling):
         def assign(self, problem: Problem) -> object:  # type: ignore[override]
             raise NoPlanFound("none")

@@ -133,7 +133,7 @@ def test_the_front_leads_from_least_cost_to_home() -> None:
 def test_without_home_there_is_no_front() -> None:
     with pytest.raises(CannotServe, match="there is no front: the packs have no home"):
         movement_front(LPT(), Problem([1, 2], 2))
-    with pytest.raises(InvalidParameter, match="tolerances_ppm must be in .* got -5"):
+    with pytest.raises(InvalidParameter, match=r"tolerances_ppm must be in .* got -5"):
         movement_front(LPT(), Problem([1, 2], 2, home=[0, 0]), [0, -5])
 
 

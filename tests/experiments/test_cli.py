@@ -3,8 +3,10 @@
 import json
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -87,6 +89,14 @@ def test_algorithms_lists_packers_and_balancers() -> None:
     output = run("algorithms").stdout
     assert all(name in output for name in ("BestFitDecreasing", "NextFit", "LPT", "KarmarkarKarp", "RoundRobin"))
     assert "bound packs." in output  # of a sentence on two lines, its end
+
+
+def test_a_broken_plug_in_is_a_row_of_the_list() -> None:
+    broken = [EntryPoint("Gone", "nowhere_at_all:Gone", "evenstep.packers")]
+    with patch("importlib.metadata.entry_points", side_effect=lambda group: broken if "packers" in group else []):
+        output = run("algorithms").stdout
+    assert 'the entry point "Gone"' in output
+    assert "KarmarkarKarp" in output
 
 
 @pytest.mark.parametrize(
