@@ -45,12 +45,17 @@ class _Planned(Sampler[T], Generic[T]):
             raise InvalidLoader(f'at_end is "drop" or "repeat" for samplers; got {at_end!r}.')
         self._repeat = at_end == "repeat"
         self._rank = _rank_in(self._grid, rank)
-        self._number = 0
+        self._number = self._done = 0
         self._cached: _Epoch | None = None
 
-    def set_epoch(self, epoch: int) -> None:
-        """Shuffle by ``epoch`` from the next ``iter`` on. All ranks give the same."""
+    def set_epoch(self, epoch: int, *, done: int = 0) -> None:
+        """Shuffle by ``epoch`` from the next ``iter`` on. All ranks give the same.
+
+        ``done``: to resume inside an epoch, how many micro-steps of it were trained on; the next ``iter``, and no later
+        one, begins behind them. Count what was trained on, not what the sampler gave: loaders run ahead.
+        """
         self._number, self._cached = as_int("epoch", epoch, InvalidLoader, least=0), None
+        self._done = as_int("done", done, InvalidLoader, least=0)
 
     @property
     def left_over(self) -> Int64:
@@ -95,10 +100,13 @@ class _Planned(Sampler[T], Generic[T]):
 
     def _cells(self) -> Iterator[list[int]]:
         """Yield the samples of this rank, micro-step by micro-step."""
-        epoch = self._epoch
+        epoch, n_micro_steps = self._epoch, self._grid.n_micro_steps
+        done, self._done = self._done, 0
         for step, units in enumerate(epoch.steps):
+            if done >= (step + 1) * n_micro_steps:
+                continue
             plan: Plan = self._balancer.plan(Problem(self._loads(epoch, units), self._grid, step=step))
-            for micro_step in range(self._grid.n_micro_steps):
+            for micro_step in range(max(done - step * n_micro_steps, 0), n_micro_steps):
                 own = units[plan.packs(self._rank, micro_step)]
                 yield [int(sample) for unit in own for sample in self._samples_of(epoch, int(unit))]
 

@@ -42,8 +42,8 @@ def even_out(
     of equally close ones a random one; a pair that this would make one pack is passed by. So the number of packs, and
     with it the fill, stays. With several amounts the order follows each in turn, and distances add up as weighted
     squares. Pairs of one amount that are within 0.5 % of its mean are passed by and do not count: ``rounds`` is the
-    work of so many full rounds. For eight rounds packs stay among about a thousand others from the whole range. If these rounds cut the squared
-    deviations by no more than 0.2 %, divided by the number of amounts, they were the last.
+    work of so many full rounds. For eight rounds packs stay among about a thousand others from the whole range. If
+    these rounds cut the squared deviations by no more than 0.2 %, divided by the number of amounts, they were the last.
 
     O(n / samples per pair x 2**POOL) a round.
     """
