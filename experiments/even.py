@@ -70,7 +70,8 @@ class EvenRow:
     packs; ``multiple``: cv / floor; ``attention_cv``: that of squared lengths; ``us``: CPU time per sample.
     Waste over steps of equal counts, per number of ranks, packs in random order, None without a full step: ``dealt``:
     one barrier per step, as they come; ``waste``: the same, planned; ``least``: what whole tiles alone force, in any
-    packs with as many of them in each step; ``micro_waste``: a barrier at each micro-step, planned."""
+    packs with as many of them in each step; ``window_waste``: planned two steps at a time, so that packs may change
+    between these; ``micro_waste``: a barrier at each micro-step, planned."""
 
     mixture: str
     seed: int
@@ -84,6 +85,7 @@ class EvenRow:
     dealt: tuple[float | None, ...]
     waste: tuple[float | None, ...]
     least: tuple[float | None, ...]
+    window_waste: tuple[float | None, ...]
     micro_waste: tuple[float | None, ...]
 
 
@@ -123,40 +125,43 @@ def packed_row(
     cv = _variation(held)
     loads = COST.loads({TARGET: held[np.random.default_rng(seed).permutation(len(held))]})
     tile = int(np.gcd.reduce(samples.columns[TARGET]))
-    dealt, waste, micro_waste = (
-        tuple(_waste(config, loads, n_ranks, balancer, barrier) for n_ranks in config.n_ranks)
-        for balancer, barrier in (
-            (RoundRobin(), Barrier.STEP),
-            (Auto(), Barrier.STEP),
-            (Auto(), Barrier.MICRO_STEP),
+    dealt, waste, window_waste, micro_waste = (
+        tuple(
+            _waste(loads, Grid(n_ranks, config.n_micro_steps, barrier, Counts.EQUAL, n_steps=n_steps), balancer)
+            for n_ranks in config.n_ranks
+        )
+        for balancer, barrier, n_steps in (
+            (RoundRobin(), Barrier.STEP, 1),
+            (Auto(), Barrier.STEP, 1),
+            (Auto(), Barrier.STEP, 2),
+            (Auto(), Barrier.MICRO_STEP, 1),
         )
     )
     least = tuple(_least_waste(config, loads, tile, n_ranks) for n_ranks in config.n_ranks)
     fill = int(tokens.sum()) / (len(held) * config.capacity)
     multiple, attention_cv, us = cv / floor if floor else 1.0, _variation(squares), ns / 1000 / len(samples)
-    return EvenRow(mixture, seed, packer, fill, cv, floor, multiple, attention_cv, us, dealt, waste, least, micro_waste)
+    wastes = dealt, waste, least, window_waste, micro_waste
+    return EvenRow(mixture, seed, packer, fill, cv, floor, multiple, attention_cv, us, *wastes)
 
 
 def _variation(amounts: Int64) -> float:
     return float(amounts.std() / amounts.mean()) if amounts.any() else 0.0
 
 
-def _steps(config: Even, loads: Int64, n_ranks: int) -> Int64:
-    """Return the packs of all full steps, (n_steps, packs per step), as they come."""
-    per_step = n_ranks * config.n_micro_steps
-    return loads[: len(loads) // per_step * per_step].reshape(-1, per_step)
+def _full(loads: Int64, n_packs: int) -> Int64:
+    """Return the loads of each ``n_packs`` packs as they come, (n, n_packs)."""
+    return loads[: len(loads) // n_packs * n_packs].reshape(-1, n_packs)
 
 
-def _waste(config: Even, loads: Int64, n_ranks: int, balancer: Balancer, barrier: Barrier) -> float | None:
-    """Return the mean waste over full steps; None where there is none."""
-    grid = Grid(n_ranks, config.n_micro_steps, barrier, Counts.EQUAL)
-    wastes = [balancer.plan(Problem(step, grid)).waste for step in _steps(config, loads, n_ranks)]
+def _waste(loads: Int64, grid: Grid, balancer: Balancer) -> float | None:
+    """Return the mean waste over full steps, or windows of steps; None where there is none."""
+    wastes = [balancer.plan(Problem(each, grid)).waste for each in _full(loads, grid.n_cells)]
     return float(np.mean(wastes)) if wastes else None
 
 
 def _least_waste(config: Even, loads: Int64, tile: int, n_ranks: int) -> float | None:
     """Return the mean waste if the tiles of each step were free to go anywhere: some rank has the mean, rounded up."""
-    totals = _steps(config, loads, n_ranks).sum(axis=1)
+    totals = _full(loads, n_ranks * config.n_micro_steps).sum(axis=1)
     if not len(totals):
         return None
     fixed, one = (int(each) for each in COST.loads({TARGET: np.array([0, max(tile, 1)])}))
