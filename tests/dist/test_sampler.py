@@ -50,6 +50,22 @@ def test_an_epoch_is_shuffled_by_its_number_alone() -> None:
     assert list(one[0]) != list(two[0])
 
 
+@given(st.integers(0, 120), st.sampled_from(["drop", "repeat"]))
+def test_a_window_of_steps_loses_nothing(n_samples: int, at_end: str) -> None:
+    tokens = np.random.default_rng(n_samples).integers(1, 60, n_samples)
+    grid = Grid(2, n_micro_steps=2, counts=Counts.EQUAL, n_steps=3)
+    samplers = [
+        BalancedBatchSampler(tokens, grid=grid, limits=100, cost=COST, balancer=Auto(), at_end=at_end, rank=rank)
+        for rank in range(2)
+    ]
+    batches = [list(sampler) for sampler in samplers]
+    assert [len(each) for each in batches] == [len(sampler) for sampler in samplers] == [2 * samplers[0].n_steps] * 2
+    seen = sorted(sample for each in batches for batch in each for sample in batch)
+    left_over = samplers[0].left_over.tolist()
+    everything = sorted(seen + left_over) if at_end == "drop" else seen
+    assert everything == sorted([*range(n_samples), *(left_over if at_end == "repeat" else [])])
+
+
 @given(st.integers(0, 60), st.integers(0, 3))
 def test_resuming_inside_an_epoch_begins_behind_what_was_trained_on(done: int, epoch: int) -> None:
     batches, _ = batch_samplers(2, 50)
