@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar, final
 
 from packing.algorithm import Algorithm
-from packing.errors import CannotServe
+from packing.errors import CannotServe, InvalidParameter
 
 from .errors import InvalidPlan
 from .grid import Barrier, Counts
@@ -33,6 +33,15 @@ class Balancer(Algorithm, ABC):
     takes_slowdown: ClassVar[bool] = False  # it serves ranks that differ in speed
     order_free: ClassVar[bool] = False  # permuting the packs, or homes of packs of equal load, leaves the cost as it is
     scale_free: ClassVar[bool] = False  # multiplying all loads by an integer leaves the cells as they are
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for field in fields(self):
+            value: object = getattr(self, field.name)
+            if isinstance(field.default, Balancer) and not isinstance(value, Balancer):
+                raise InvalidParameter(
+                    f"{type(self).__name__}.{field.name} must be a balancer, such as {field.default!r}; got {value!r}."
+                )
 
     @abstractmethod
     def assign(self, problem: Problem) -> Assignment | Plan:

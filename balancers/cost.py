@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fractions import Fraction
 
 import numpy as np
 
-from packing.arrays import SUM_LIMIT, Int64
+from packing.arrays import SUM_LIMIT, Int64, as_int64
 from packing.errors import InvalidParameter
 
 __all__ = ["Linear", "amount_of", "stages"]
@@ -46,7 +47,7 @@ class Linear:
         """Return the load of each pack in whole microseconds, (n_packs,), from its amounts, (n_packs,) each.
 
         ``amounts`` is what `Packing.sums` returns; the pairs are worked out from it. Raises `InvalidParameter` for an
-        amount that is not there or a load beyond int64.
+        amount that is not there or no count, or a load beyond int64.
         """
         if not amounts:
             raise InvalidParameter("Linear.loads needs the amounts of the packs: pass packing.sums().")
@@ -56,6 +57,8 @@ class Linear:
         picoseconds = np.full(n_packs, largest, dtype=np.int64) if largest < SUM_LIMIT else np.zeros(0, np.int64)
         for name, us in self.us_per:
             values, coefficient = held[name], _scaled(us)
+            if len(values) != n_packs:
+                raise InvalidParameter(f'"{name}" must have one amount per pack; {len(values)} for {n_packs}.')
             largest += coefficient * int(values.max(initial=0))
             if largest < SUM_LIMIT:
                 picoseconds = picoseconds + values * coefficient
@@ -74,13 +77,16 @@ def stages(amounts: Mapping[str, Int64], first: Linear, *others: Linear) -> Int6
 
 
 def amount_of(amounts: Mapping[str, Int64], name: str) -> Int64:
-    """Return the named amount of each pack, (n_packs,): one of ``amounts``, or the pairs of tokens that attend."""
+    """Return the named amount of each pack, (n_packs,), checked: one of ``amounts``, or the pairs that attend."""
     if name in amounts:
-        return amounts[name]
+        remedy = "Amounts are whole numbers >= 0, one per pack: pass packing.sums()."
+        return as_int64(name, amounts[name], InvalidParameter, remedy=remedy, summed=False)
     needed = PAIRS.get(name, (name,))
     if not amounts.keys() >= set(needed):
-        raise InvalidParameter(f'Linear has a coefficient for "{name}"; the packs have {", ".join(amounts)}.')
-    total: Int64 = np.sum([amounts[each] for each in needed], axis=0)
+        close = get_close_matches(name, [each for each in ("fixed_us", *PAIRS, *amounts) if each != name], n=1)
+        hint = f' Did you mean "{close[0]}"?' if close else ""
+        raise InvalidParameter(f'Linear has a coefficient for "{name}"; the packs have {", ".join(amounts)}.{hint}')
+    total: Int64 = np.sum([amount_of(amounts, each) for each in needed], axis=0)
     return total // len(needed)
 
 

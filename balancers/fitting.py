@@ -107,7 +107,12 @@ def _checked(
     amounts: Mapping[str, Int64], timings_us: ArrayLike, columns: Sequence[str], least: int
 ) -> tuple[list[Float64], Float64]:
     """Return a column of ones and the named columns, (n,) each, and the timings, (n,)."""
-    timings = np.array(timings_us, dtype=np.float64)
+    if np.ma.is_masked(timings_us):
+        raise InvalidParameter("timings_us must not be masked; leave out what is missing.")
+    try:
+        timings = np.array(timings_us, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameter(f"timings_us must be a row of numbers; {error}.") from error
     if timings.ndim != 1 or len(timings) < least:
         raise InvalidParameter(
             f"timings_us must be a row of at least {least} timings; got shape {timings.shape}. Time more packs."
@@ -118,7 +123,7 @@ def _checked(
         raise InvalidParameter(f"timings must be finite and >= 0; timings_us[{i}] = {timings[i]}. Leave it out.")
     parts = [np.ones_like(timings)]
     for name in columns:
-        part = np.asarray(amount_of(amounts, name), dtype=np.float64)
+        part = amount_of(amounts, name).astype(np.float64)
         if part.shape != timings.shape:
             raise InvalidParameter(f'"{name}" must have one amount per timing; {part.shape} for {timings.shape}.')
         parts.append(part)

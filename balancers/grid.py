@@ -73,7 +73,7 @@ class Grid:
         if self.slowdown is not None:
             object.__setattr__(self, "slowdown", _checked_slowdown(self.slowdown, self.n_ranks))
         if self.ranks_per_node is not None:
-            per_node = as_int("ranks_per_node", self.ranks_per_node, InvalidGrid, least=1)
+            per_node = as_int("ranks_per_node", self.ranks_per_node, InvalidGrid, least=1, most=2**31 - 1)
             object.__setattr__(self, "ranks_per_node", per_node)
 
     def __repr__(self) -> str:

@@ -60,6 +60,8 @@ def micro_batches(
     grid = Grid.of(grid)
     if grid.barrier is Barrier.STAGE:
         raise InvalidProblem("micro_batches knows the barriers STEP and MICRO_STEP, not STAGE.")
+    if grid.n_steps > 1:
+        raise InvalidProblem(f"micro_batches plans one step, not a window of {grid.n_steps}. Leave n_steps at 1.")
     multiple_of = as_int("multiple_of", multiple_of, InvalidProblem, least=1)
     max_tokens = as_int("max_tokens", max_tokens, InvalidProblem, least=1)
     tokens = as_int64("lengths", lengths, InvalidProblem, remedy="Lengths are whole numbers >= 0.")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from packing.arrays import Int32, Int64, as_int, descending_order
-from packing.errors import InvalidParameter
+from packing.errors import CannotServe, InvalidParameter
 from packing.jit import kernel
 
 from .auto import Auto
@@ -102,8 +102,12 @@ class WorthMoving(Balancer):
 def movement_front(inner: Balancer, problem: Problem, tolerances_ppm: Sequence[int] = TOLERANCES_PPM) -> list[Plan]:
     """Return the Pareto front of cost against bytes moved: from the least cost to the fewest bytes (home).
 
-    No plan of it is beaten in both. Each comes from `LeastMovement` at one of ``tolerances_ppm``.
+    No plan of it is beaten in both. Each comes from `LeastMovement` at one of ``tolerances_ppm``. Raises `CannotServe`
+    for packs without home.
     """
+    reason = _needs_home(problem)
+    if reason is not None:
+        raise CannotServe(f"there is no front: {reason}.")
     return _front(inner.plan(_sized(problem)), tolerances_ppm)
 
 
@@ -140,11 +144,12 @@ def _least_movement(plan: Plan, renamed: Plan, tolerance_ppm: int) -> Plan:
     ``renamed``: the plan with its ranks renamed, the same for every tolerance.
     """
     problem = plan.problem
-    limit = min(plan.cost + plan.cost * tolerance_ppm // MILLION, int(problem.total.sum()))
+    limit = plan.cost + plan.cost * tolerance_ppm // MILLION
     if plan.home is not None and plan.home.cost <= limit:
         return plan.home
     plans = [plan, renamed]
     if problem.grid.barrier is Barrier.STEP and problem.is_plain:
+        limit = min(limit, int(problem.total.sum()))  # no rank has more, and kernels take int64
         plans = [plan, _sent_home(renamed, limit)]
         if plan.home is not None:
             from_home = Plan(problem, cells_of(problem, refined(problem, plan.home.rank, limit)))

@@ -27,7 +27,10 @@ class Portfolio(Balancer):
     balancers: tuple[Balancer, ...] = (LPT(), KarmarkarKarp())
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "balancers", tuple(self.balancers))  # a list will do
+        given: object = self.balancers
+        if not isinstance(given, tuple | list) or not all(isinstance(each, Balancer) for each in given):
+            raise InvalidParameter(f"Portfolio.balancers must be a tuple of balancers; got {given!r}.")
+        object.__setattr__(self, "balancers", tuple(given))  # a list will do
         super().__post_init__()
         if not self.balancers:
             raise InvalidParameter("Portfolio needs at least one balancer.")

@@ -103,12 +103,17 @@ class Problem:
         ``problem.unit`` is the scale, ``problem.rounding`` the largest change it made. NaN, infinite and negative loads
         are refused with their index.
         """
-        if isinstance(loads, np.ndarray | list | tuple) and np.asarray(loads).dtype.kind in "iu":
-            return cls(loads, grid, home, n_bytes, constraints=constraints)  # exact; floats are not beyond 2**53
+        if np.ma.is_masked(loads):
+            raise InvalidProblem("loads must not be masked; fill in or drop what is missing.")
         try:
-            values = np.array(loads, dtype=np.float64)
+            given = np.asarray(loads)
+            if given.dtype.kind not in "iufO":
+                raise TypeError(f"got dtype {given.dtype}")
+            values = given.astype(np.float64)
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidProblem(f"loads must be numbers; {error}.") from error
+        if given.dtype.kind in "iu":
+            return cls(given, grid, home, n_bytes, constraints=constraints)  # exact; floats are not beyond 2**53
         bad = ~np.isfinite(values) | (values < 0)
         if bad.any():
             where = tuple(int(i) for i in np.argwhere(bad)[0])

@@ -33,6 +33,7 @@ def _kept(plan: Plan) -> tuple[Int64, Int64, Int64]:
     rank, home, kept = _summed(plan.rank.astype(np.int64), home_rank.astype(np.int64), n_bytes, n_ranks)
     if per_node is None:
         return rank, home, kept
+    per_node = min(per_node, n_ranks)
     names = home[:, None] // per_node * per_node + np.arange(per_node)  # all ranks of the node at home
     value = np.where(names == home[:, None], ACROSS, ACROSS - 1) * kept[:, None]
     exists = names < n_ranks

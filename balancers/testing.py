@@ -161,6 +161,15 @@ def scaling_scales(balancer: Balancer, problem: Problem) -> None:
     assert first == second, f"cells {first} became {second}"
 
 
+def refusal_tells(balancer: Balancer, problem: Problem) -> None:
+    """A refusal is a sentence, or None, the same when asked again, and asking changes nothing."""
+    before = repr(problem)
+    first, second = (balancer.refusal(problem) for _ in range(2))
+    assert first is None or (isinstance(first, str) and first), f"refusal must return a sentence or None, not {first!r}"
+    assert first == second, f"refusal said {first!r}, then {second!r}"
+    assert repr(problem) == before, f"refusal made {problem!r} of it"
+
+
 def refuses_before_work(balancer: Balancer, problem: Problem) -> None:
     """A problem that is refused is refused by an error, and nothing is planned."""
     if balancer.refusal(problem) is None:
@@ -190,6 +199,7 @@ def checks(balancer: Balancer, max_examples: int = 50) -> Iterator[tuple[str, Ca
     Made for ``pytest.mark.parametrize``; `check_balancer` runs them all.
     """
     yield "repr_parses", lambda: repr_parses(BALANCERS, balancer)
+    yield "refusal_tells", _on_drawn_problems(refusal_tells, balancer, max_examples, refused=True)
     claimed: tuple[Check, ...] = (ties_do_not_matter, relabelling_harmless) * balancer.order_free
     claimed += (scaling_scales,) * balancer.scale_free
     for check in (*OF_ALL, *claimed):

@@ -17,7 +17,10 @@ __all__ = ["busy_times", "verified"]
 def verified(problem: Problem, cell: ArrayLike, balancer: str) -> Int32:
     """Return ``cell`` as read-only int32, or raise `InvalidPlan`."""
     who, grid = balancer or "the plan", problem.grid
-    array = np.asarray(cell)
+    try:
+        array = np.asarray(cell)
+    except ValueError as error:  # ragged lists
+        raise InvalidPlan(f"{who} must give each pack one cell; {error}.") from error
     if array.shape != (problem.n_packs,):
         raise InvalidPlan(f"{who} must give each pack one cell: shape ({problem.n_packs},); got {array.shape}.")
     if array.size and array.dtype.kind not in "iu":

@@ -26,7 +26,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Pack samples, balance packs across ranks, and compare what it gains.",
 )
-FAMILIES = ("vlm", "vqa", "text")
 
 
 @app.command()
@@ -158,7 +157,9 @@ def _workload(table: Path | None, n_samples: int | None, shares: str | None, see
 
 
 def _parsed_shares(text: str) -> dict[str, float]:
+    from .workload import SHARES
+
     try:
-        return dict(zip(FAMILIES, map(float, text.split(",")), strict=True))
+        return dict(zip(SHARES, map(float, text.split(",")), strict=True))
     except ValueError as error:
-        raise InvalidParameter(f'--shares must be three numbers, of {", ".join(FAMILIES)}; got "{text}".') from error
+        raise InvalidParameter(f'--shares must be three numbers, of {", ".join(SHARES)}; got "{text}".') from error

@@ -17,9 +17,7 @@ __all__ = ["bench", "gaps", "optima", "peers"]
 
 def bench(
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes: a few seconds.")] = False,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the timings here.", show_default=False)
-    ] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Time packers and balancers over growing sizes: growth from n/2 to n, time in sorts, and quality.
 
@@ -101,11 +99,14 @@ def optima(
     packers = [
         PACKERS.parse(text) for text in packer or ("FirstFitDecreasing", "BestFitDecreasing", "ColumnGeneration")
     ]
+    read = [(path, read_instances(path)) for path in files]
+    for given, kind, option in ((balancer, Instance, "--balancer"), (packer, BinInstance, "--packer")):
+        if given and not any(isinstance(instances[0], kind) for _, instances in read):
+            raise EvenstepError(f"{option} has nothing to solve: {', '.join(map(str, files))} hold no such instances.")
     plans, packings = [], []
     with progress_bar() as progress:
-        for path in progress.track(files, description="solving"):
+        for path, instances in progress.track(read, description="solving"):
             family = path.name.partition(".")[0].removeprefix("makespan-").removeprefix("binpacking-")
-            instances = read_instances(path)
             makespan = [each for each in instances if isinstance(each, Instance)]
             bins = [each for each in instances if isinstance(each, BinInstance)]
             if makespan:
@@ -113,9 +114,6 @@ def optima(
             if bins:
                 bounds = bin_bounds(bins)
                 packings += [solve_bins(each, family, bins, bounds) for each in packers]
-    for given, solved, option in ((balancer, plans, "--balancer"), (packer, packings, "--packer")):
-        if given and not solved:
-            raise EvenstepError(f"{option} has nothing to solve: {', '.join(map(str, files))} hold no such instances.")
     if plans:
         output().print(optima_table(plans))
     if packings:

@@ -25,7 +25,9 @@ def even(
     files: Families = None,
     *,
     samples: Annotated[int, typer.Option(help="How many samples of each mixture.", min=1)] = 100_000,
-    seed: Annotated[list[int] | None, typer.Option(help="May be repeated. Default: 0.", show_default=False)] = None,
+    seed: Annotated[
+        list[int] | None, typer.Option(help="May be repeated. Default: 0.", show_default=False, min=0)
+    ] = None,
     json_file: JsonFile = None,
 ) -> None:
     """Pack five mixtures with best fit, with even packs, at once and in a stream, and under a hard budget.

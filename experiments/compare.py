@@ -38,6 +38,8 @@ from packing import (
 )
 from packing.arrays import Int64, as_int
 
+from .waiting import VISION_ENCODER, variation
+
 __all__ = ["Compare", "Comparison", "Dealt", "Measured", "NoFullStep", "Refusal", "Row", "compare_balancers", "deal"]
 
 DEFAULT_BALANCERS: tuple[Balancer, ...] = (
@@ -48,7 +50,6 @@ DEFAULT_BALANCERS: tuple[Balancer, ...] = (
     Auto(),
     LeastMovement(Auto(), tolerance_ppm=10_000),
 )
-VISION_ENCODER = Linear(fixed_us=60_000, image_tokens=280)  # forward time of a pack: 60 ms + 0.28 ms per image token
 BYTES_PER_TOKEN = 16  # its id and its label, int64 each
 BYTES_PER_IMAGE_TOKEN = 28 * 28 * 3 * 2  # the pixels it covers in Qwen-VL, three colours in bf16
 FORWARDS_PER_STEP = 3  # the backward pass takes about twice the forward's time
@@ -210,8 +211,7 @@ def deal(packing: Packing, packs_per_step: int, seed: int) -> Dealt:
 
 def image_token_cv(packing: Packing) -> float:
     """Standard deviation / mean of the image tokens in a pack: how uneven the packs are; 0.0 without images."""
-    image_tokens = packing.sums().get("image_tokens")
-    return float(image_tokens.std() / image_tokens.mean()) if image_tokens is not None and image_tokens.any() else 0.0
+    return variation(packing.sum_of("image_tokens")) if "image_tokens" in packing.samples.columns else 0.0
 
 
 def _row_or_refusal(balancer: Balancer, dealt: Dealt, config: Compare) -> Row | Refusal:

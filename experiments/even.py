@@ -9,7 +9,7 @@ from time import process_time_ns
 
 import numpy as np
 
-from balancers import Auto, Balancer, Barrier, Counts, Grid, Linear, Problem, RoundRobin
+from balancers import Auto, Barrier, Counts, Grid, RoundRobin
 from packing import (
     BestFitDecreasing,
     Buffered,
@@ -25,10 +25,9 @@ from packing import (
 from packing.arrays import Int64
 
 from .mixtures import MIXTURES, TARGET, mixed
+from .waiting import VISION_ENCODER, full_steps, mean_waste, shuffled_loads, variation
 
 __all__ = ["Even", "EvenRow", "even_rows"]
-
-COST = Linear(fixed_us=60_000, image_tokens=280)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,14 +121,11 @@ def packed_row(
         np.concatenate([each[key] for each in sums]) for key in (TARGET, "tokens_squared", "tokens")
     )
     floor = evenness_floor(samples.tokens, samples.columns[TARGET], config.capacity, len(held))
-    cv = _variation(held)
-    loads = COST.loads({TARGET: held[np.random.default_rng(seed).permutation(len(held))]})
+    cv = variation(held)
+    loads = shuffled_loads(held, seed)
     tile = int(np.gcd.reduce(samples.columns[TARGET]))
     dealt, waste, window_waste, micro_waste = (
-        tuple(
-            _waste(loads, Grid(n_ranks, config.n_micro_steps, barrier, Counts.EQUAL, n_steps=n_steps), balancer)
-            for n_ranks in config.n_ranks
-        )
+        tuple(mean_waste(loads, _grid(config, n_ranks, barrier, n_steps), balancer) for n_ranks in config.n_ranks)
         for balancer, barrier, n_steps in (
             (RoundRobin(), Barrier.STEP, 1),
             (Auto(), Barrier.STEP, 1),
@@ -139,32 +135,21 @@ def packed_row(
     )
     least = tuple(_least_waste(config, loads, tile, n_ranks) for n_ranks in config.n_ranks)
     fill = int(tokens.sum()) / (len(held) * config.capacity)
-    multiple, attention_cv, us = cv / floor if floor else 1.0, _variation(squares), ns / 1000 / len(samples)
+    multiple, attention_cv, us = cv / floor if floor else 1.0, variation(squares), ns / 1000 / len(samples)
     wastes = dealt, waste, least, window_waste, micro_waste
     return EvenRow(mixture, seed, packer, fill, cv, floor, multiple, attention_cv, us, *wastes)
 
 
-def _variation(amounts: Int64) -> float:
-    return float(amounts.std() / amounts.mean()) if amounts.any() else 0.0
-
-
-def _full(loads: Int64, n_packs: int) -> Int64:
-    """Return the loads of each ``n_packs`` packs as they come, (n, n_packs)."""
-    return loads[: len(loads) // n_packs * n_packs].reshape(-1, n_packs)
-
-
-def _waste(loads: Int64, grid: Grid, balancer: Balancer) -> float | None:
-    """Return the mean waste over full steps, or windows of steps; None where there is none."""
-    wastes = [balancer.plan(Problem(each, grid)).waste for each in _full(loads, grid.n_cells)]
-    return float(np.mean(wastes)) if wastes else None
+def _grid(config: Even, n_ranks: int, barrier: Barrier = Barrier.STEP, n_steps: int = 1) -> Grid:
+    return Grid(n_ranks, config.n_micro_steps, barrier, Counts.EQUAL, n_steps=n_steps)
 
 
 def _least_waste(config: Even, loads: Int64, tile: int, n_ranks: int) -> float | None:
     """Return the mean waste if the tiles of each step were free to go anywhere: some rank has the mean, rounded up."""
-    totals = _full(loads, n_ranks * config.n_micro_steps).sum(axis=1)
+    totals = full_steps(loads, _grid(config, n_ranks)).sum(axis=1)
     if not len(totals):
         return None
-    fixed, one = (int(each) for each in COST.loads({TARGET: np.array([0, max(tile, 1)])}))
+    fixed, one = (int(each) for each in VISION_ENCODER.loads({TARGET: np.array([0, max(tile, 1)])}))
     fixed_of_rank = fixed * config.n_micro_steps
     n_tiles = -(-(totals - n_ranks * fixed_of_rank) // (n_ranks * (one - fixed)))
     return float(np.mean(1 - totals / n_ranks / (fixed_of_rank + n_tiles * (one - fixed))))

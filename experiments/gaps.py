@@ -10,17 +10,17 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from balancers import LPT, Auto, Balancer, Barrier, Counts, Grid, KarmarkarKarp, Linear, Problem
+from balancers import LPT, Auto, Balancer, Barrier, Counts, Grid, KarmarkarKarp, Problem
 from packing import BestFitDecreasing
 from packing.arrays import Int64
 
+from .waiting import VISION_ENCODER
 from .workload import draw
 
 __all__ = ["CASES", "Case", "Gap", "Gaps", "measure_gaps"]
 
 T = TypeVar("T")
 
-COST = Linear(fixed_us=60_000, image_tokens=280)
 CAPACITY, SAMPLES_PER_PACK = 8192, 7  # the samples drawn have some 1,400 tokens
 REPEATS = 5
 
@@ -109,7 +109,7 @@ def _best_ms(arguments: Sequence[T], run: Callable[[T], object]) -> float:
 def _image_us(seed: int, n: int) -> Int64:
     """Best-fit packs of the default workload, in random order."""
     packing = BestFitDecreasing().pack(draw(SAMPLES_PER_PACK * n, seed=seed).samples, CAPACITY)
-    return np.random.default_rng(seed).permutation(COST.loads(packing.sums()))[:n]
+    return np.random.default_rng(seed).permutation(VISION_ENCODER.loads(packing.sums()))[:n]
 
 
 def _lognormal(seed: int, n: int) -> Int64:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rich import box
 from rich.table import Table
 
-from packing import MissingExtra
+from packing import EvenstepError
 from packing.registry import Registry
 
 from .bench import Timing
@@ -220,7 +220,7 @@ def algorithms_table(registry: Registry[T]) -> Table:
 def _first_paragraph(registry: Registry[T], name: str) -> str:
     try:
         return (getdoc(registry.get(name)) or "").partition("\n\n")[0].replace("\n", " ")
-    except MissingExtra as error:
+    except EvenstepError as error:  # an extra that is not installed, or a broken plug-in
         return str(error)
 
 

@@ -10,11 +10,11 @@ import numpy as np
 from packing import Samples
 
 from .tables import read_samples
-from .workload import InvalidWorkload, draw
+from .workload import SHARES, InvalidWorkload, draw
 
 __all__ = ["FAMILIES", "MIXTURES", "TARGET", "mixed"]
 
-FAMILIES = ("vlm", "vqa", "text")
+FAMILIES = tuple(SHARES)
 MIXTURES: tuple[tuple[str, tuple[float, ...]], ...] = (
     ("M1", (1, 0, 0)),
     ("M2", (0.4, 0.1, 0.5)),
@@ -42,7 +42,13 @@ def mixed(shares: Sequence[float], n_samples: int, seed: int, longest: int, file
     for path, share in zip(files, shares, strict=True):
         table = read_samples(path).samples
         short = np.flatnonzero(table.tokens <= longest)
+        if not len(short):
+            raise InvalidWorkload(f"{path}: no sample has at most {longest} tokens, which a pack holds.")
         chosen = short[rng.integers(0, len(short), round(share * n_samples))]
         parts.append(np.stack([table.tokens[chosen], table.columns[TARGET][chosen]]))
     tokens, amounts = rng.permutation(np.concatenate(parts, axis=1), axis=1)
+    if not tokens.any():
+        raise InvalidWorkload(
+            f"{n_samples} samples in shares of {tuple(shares)} of these files have no tokens. Draw more."
+        )
     return Samples(tokens, {TARGET: amounts})

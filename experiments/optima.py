@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -104,9 +105,9 @@ def _rows(path: Path, opener: Callable[..., object]) -> list[object]:
         with opener(path, "rt", encoding="utf-8") as lines:  # type: ignore[attr-defined]
             for line in lines:
                 rows.append(json.loads(line))
-    except OSError as error:
+    except (OSError, EOFError, zlib.error) as error:  # the latter two: a damaged .gz
         raise BadInstance(f"{path}: cannot be read: {error}.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInstance(f"{path}: row {len(rows) + 1} must be an object: {error}.") from error
     if not rows:
         raise BadInstance(f"{path}: no instances.")
@@ -114,11 +115,14 @@ def _rows(path: Path, opener: Callable[..., object]) -> list[object]:
 
 
 def _values(kind: type[Instance | BinInstance], path: Path, number: int, row: Any) -> list[Any]:
-    """Return the values of a row in the order of the fields of ``kind``; the last is a list of integers."""
+    """Return the values of a row in the order of the fields of ``kind``: a name, integers, and a list of integers."""
     names = [field.name for field in fields(kind)]
     try:
-        values = [row[name] for name in names]
-        return [*values[:-1], tuple(values[-1])]
+        name, *integers, several = (row[name] for name in names)
+        for each in (*integers, *several):
+            if type(each) is not int:
+                raise TypeError(f"{each!r} is no integer")
+        return [name, *integers, tuple(several)]
     except (KeyError, TypeError) as error:
         text = f"{', '.join(names[:-1])} and {names[-1]}"
         raise BadInstance(f"{path}: row {number} must be an object with {text}: {error}.") from error

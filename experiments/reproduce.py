@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from balancers import Auto, Balancer, Counts, Grid, Linear, Problem, RoundRobin
+from balancers import Auto, Counts, Grid, RoundRobin
 from packing import (
     BestFitDecreasing,
     Buffered,
@@ -34,10 +34,10 @@ from packing import (
 from packing.arrays import Int64
 
 from .mixtures import MIXTURES, TARGET, mixed
+from .waiting import mean_waste, shuffled_loads, variation
 
 __all__ = ["Reproduce", "ReproducedRow", "reproduce"]
 
-COST = Linear(fixed_us=60_000, image_tokens=280)
 PADDED_LENGTHS, BATCH = (1_200, 4_200), 16  # of the padded batches
 
 
@@ -106,7 +106,9 @@ def _padding_and_packing(config: Reproduce, chat: Samples, both: Samples) -> Ite
         chosen = _chosen(samples, middle)
         batches = Padded().pack(chosen, Limits(BATCH * PADDED_LENGTHS[1], max_samples=BATCH))
         label = f"padded batches of {BATCH}, {PADDED_LENGTHS[0]:,} to {PADDED_LENGTHS[1]:,} tokens"
-        yield ReproducedRow("padding or packing", name, label, None, 0.0, batches.fill, 1.0, _cv([batches]))
+        yield ReproducedRow(
+            "padding or packing", name, label, None, 0.0, batches.fill, 1.0, variation(_per_pack([batches]))
+        )
         flushed = []
         for first in range(0, len(samples), 1_000):
             block = np.zeros(len(samples), dtype=np.bool_)
@@ -172,10 +174,13 @@ def _of(
     least = n_alone + fewest_packs(sizes[:, :known], np.array(caps[:known], dtype=np.int64))
     waste: tuple[float | None, ...] = (None, None)
     if planned:
-        held = _per_pack(parts)
-        waste = tuple(_waste(config, held, balancer) for balancer in (RoundRobin(), Auto()))
+        loads = shuffled_loads(_per_pack(parts), config.seed)
+        grid = Grid(config.n_ranks, config.n_micro_steps, counts=Counts.EQUAL)
+        waste = tuple(mean_waste(loads, grid, balancer) for balancer in (RoundRobin(), Auto()))
     fill, ceiling = (int(samples.tokens.sum()) / (n * config.capacity) for n in (sum(map(len, parts)), least))
-    return ReproducedRow(question, name, label, budget, n_alone / len(samples), fill, ceiling, _cv(parts), *waste)
+    return ReproducedRow(
+        question, name, label, budget, n_alone / len(samples), fill, ceiling, variation(_per_pack(parts)), *waste
+    )
 
 
 def _limits(config: Reproduce, budget: int | None) -> Limits:
@@ -196,19 +201,3 @@ def _chosen(samples: Samples, marked: NDArray[np.bool_]) -> Samples:
 
 def _per_pack(parts: Sequence[Packing]) -> Int64:
     return np.concatenate([part.sums()[TARGET] for part in parts])
-
-
-def _cv(parts: Sequence[Packing]) -> float:
-    held = _per_pack(parts)
-    return float(held.std() / held.mean()) if held.any() else 0.0
-
-
-def _waste(config: Reproduce, held: Int64, balancer: Balancer) -> float | None:
-    """Return the mean waste over full steps of packs in random order; None where there is none."""
-    order = np.random.default_rng(config.seed).permutation(len(held))
-    per_step = config.n_ranks * config.n_micro_steps
-    steps = order[: len(order) // per_step * per_step].reshape(-1, per_step)
-    grid = Grid(config.n_ranks, config.n_micro_steps, counts=Counts.EQUAL)
-    loads = COST.loads({TARGET: held})
-    wastes = [balancer.plan(Problem(loads[step], grid)).waste for step in steps]
-    return float(np.mean(wastes)) if wastes else None

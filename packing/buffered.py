@@ -14,6 +14,7 @@ from .errors import CannotServe, InvalidParameter, InvalidSamples
 from .packs import Packing
 from .policies import LeftOver, cut
 from .samples import Limits, LimitsLike, Samples, SamplesLike
+from .state import check_state
 
 __all__ = ["Buffered", "BufferedState"]
 
@@ -118,8 +119,7 @@ class Buffered:
     def load_state_dict(self, state: BufferedState) -> None:
         """Continue where ``state`` was taken; `InvalidParameter` unless packer, limits and size are the same."""
         own = self.state_dict()
-        if state.keys() != own.keys():
-            raise InvalidParameter(f"a state has {', '.join(own)}; got {', '.join(state) or 'nothing'}.")
+        check_state(state, own)
         for name in ("packer", "limits", "buffer_size"):
             if state[name] != own[name]:
                 raise InvalidParameter(

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from .arrays import Int32, Int64, as_int, descending_order
+from .arrays import Int32, Int64, as_int, as_int64, descending_order
 from .base import Packer
 from .best_fit import best_fit_refusal
-from .errors import InvalidParameter
+from .errors import InvalidLimits, InvalidParameter, InvalidSamples
 from .filling import fill_packs
 from .kernels import best_fit
 from .pattern_lp import LARGEST_CAPACITY, solve
@@ -71,7 +72,7 @@ class Found(NamedTuple):
 
 
 def column_generation_bound(
-    lengths: Int64, capacity: int, *, low: int = 0, high: int | None = None, steps: int = STEPS
+    lengths: ArrayLike, capacity: int, *, low: int = 0, high: int | None = None, steps: int = STEPS
 ) -> int:
     """Return a proven lower bound on the packs of ``capacity`` that pieces of ``lengths``, 1 to capacity, need.
 
@@ -80,7 +81,9 @@ def column_generation_bound(
     exceed ``low`` or that it reaches ``high``; within ``steps``, counted. Capacities above 2**30 are scaled down with
     the lengths, which weakens the bound by parts per billion.
     """
-    shift = max(int(capacity).bit_length() - LARGEST_CAPACITY.bit_length() + 1, 0)
+    capacity = as_int("capacity", capacity, InvalidLimits, least=1)
+    lengths = as_int64("lengths", lengths, InvalidSamples, remedy="Each must fit in a pack of its own.", most=capacity)
+    shift = max(capacity.bit_length() - LARGEST_CAPACITY.bit_length() + 1, 0)
     capacity, lengths = capacity >> shift, lengths >> shift  # what fitted still fits
     sizes, counts = _kinds(lengths[lengths > 0])
     most = len(lengths) if high is None else high

@@ -7,7 +7,7 @@ from math import ceil, isfinite
 
 import numpy as np
 
-from .arrays import Int32, Int64
+from .arrays import Int32, Int64, exact_sum
 from .base import Packer
 from .best_fit import capacity_refusal
 from .counting import sums_by_group
@@ -113,7 +113,7 @@ class EvenPacking(Packer):
         """Full packs close to the mean first: those that more samples would hardly make better."""
         held = packing.sum_of(self.targets[0])
         free = (packing.slots - packing.tokens) / packing.slots
-        apart = np.abs(held / max(int(held.sum()) / max(len(held), 1), 1e-9) - 1)
+        apart = np.abs(held / max(exact_sum(held) / max(len(held), 1), 1e-9) - 1)  # squares may sum to more than int64
         return -np.rint(1e6 * (SLACK_WEIGHT * free + apart)).astype(np.int64)
 
 

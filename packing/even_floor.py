@@ -43,18 +43,23 @@ def evenness_floor(tokens: ArrayLike, amounts: ArrayLike, capacity: int, n_packs
     2. Where few distinct amounts occur, the Lagrangian bound over the patterns that fill packs, ignoring tokens but for
        the limits of 1: see `even_patterns`.
 
-    Exact but for float rounding of the result. Raises `InvalidSamples` for samples longer than the capacity.
+    Exact but for float rounding of the result. Raises `InvalidSamples` for samples longer than the capacity,
+    `InvalidLimits` for fewer packs than they need.
     O(n log n + room x distinct lengths). Where nothing varies: 0.0.
     """
     remedy = "Amounts are whole numbers >= 0."
     tokens = as_int64("tokens", tokens, InvalidSamples, remedy=remedy)
     amounts = as_int64("amounts", amounts, InvalidSamples, remedy=remedy)
     capacity = as_int("capacity", capacity, InvalidLimits, least=1)
+    n_packs = as_int("n_packs", n_packs, InvalidLimits, least=0)
     if len(tokens) != len(amounts) or int(tokens.max(initial=0)) > capacity:
         raise InvalidSamples(
             f"each sample must have tokens, at most {capacity}, and an amount; got {len(tokens)} tokens up to "
             f"{tokens.max(initial=0)} and {len(amounts)} amounts."
         )
+    needed = max(-(-int(tokens.sum()) // capacity), int(np.count_nonzero(2 * tokens > capacity)))
+    if n_packs < needed:
+        raise InvalidLimits(f"the samples need at least {needed} packs of {capacity} tokens; n_packs is {n_packs}.")
     total = int(amounts.sum())
     if n_packs < 2 or not total:
         return 0.0

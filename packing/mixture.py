@@ -9,6 +9,7 @@ from typing import Generic, NamedTuple, TypedDict, TypeVar
 
 from .arrays import as_int
 from .errors import InvalidParameter
+from .state import check_state
 
 __all__ = ["Drawn", "Mixture", "MixtureState"]
 
@@ -110,6 +111,7 @@ class Mixture(Generic[T]):
 
     def load_state_dict(self, state: MixtureState) -> None:
         """Continue where ``state`` was taken; `InvalidParameter` unless sources, weights and seed are the same."""
+        check_state(state, self.state_dict())
         if ([*state["weights"].items()], state["seed"]) != ([*self.weights.items()], self.seed):  # in this order
             raise InvalidParameter(
                 f"the state is of weights {state['weights']} and seed {state['seed']}; this mixture has "

@@ -35,10 +35,10 @@ class Portfolio(Packer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.packers:
-            raise InvalidParameter("Portfolio(packers=...) must name at least one packer; got ().")
         if not isinstance(self.packers, tuple) or not all(isinstance(each, Packer) for each in self.packers):
             raise InvalidParameter(f"Portfolio(packers=...) must be a tuple of packers; got {self.packers!r}.")
+        if not self.packers:
+            raise InvalidParameter("Portfolio(packers=...) must name at least one packer; got ().")
         for packer in self.packers:
             if packer.cuts:
                 raise InvalidParameter(f"Portfolio(packers=...) packs whole samples; {packer!r} cuts them.")

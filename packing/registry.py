@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from .errors import InvalidName
+from .errors import EvenstepError, InvalidName
 from .lazy import load
 
 if TYPE_CHECKING:
@@ -41,10 +41,19 @@ class Registry(Generic[T]):
         if name not in by_any_name:
             from difflib import get_close_matches
 
-            close = get_close_matches(snake_case(name), [snake_case(each) for each in paths], n=1, cutoff=0.5)
+            close = get_close_matches(str(name), by_any_name, n=1)
             hint = f'; did you mean "{close[0]}"?' if close else "."
-            raise InvalidName(f'no {self.kind} "{name}"{hint} Known: {", ".join(sorted(map(snake_case, paths)))}.')
-        return self._checked(load(paths[by_any_name[name]]), name)
+            raise InvalidName(f'no {self.kind} "{name}"{hint} Known: {", ".join(sorted(paths))}.')
+        own_name = by_any_name[name]
+        try:
+            loaded = load(paths[own_name])
+        except Exception as error:
+            if own_name in self._table or isinstance(error, EvenstepError):
+                raise
+            raise InvalidName(
+                f'the entry point "{own_name}" of {self.group} cannot be loaded: {type(error).__name__}: {error}.'
+            ) from error
+        return self._checked(loaded, own_name)
 
     def parse(self, text: str, known: Iterable[type[T]] = ()) -> T:
         """Return the object that ``text`` describes: ``"lpt"``, ``"LPT()"`` or a nested call with literal arguments.
@@ -54,6 +63,8 @@ class Registry(Generic[T]):
         """
         import ast
 
+        if not isinstance(text, str):
+            raise InvalidName(f"a {self.kind} is parsed from text, such as {self._example()}; got {text!r}.")
         own = {each.__name__: each for each in known}
         try:
             tree = ast.parse(text.strip(), mode="eval").body
@@ -91,7 +102,7 @@ class Registry(Generic[T]):
             return tuple(self._argument(each, own) for each in node.elts)
         try:
             return ast.literal_eval(node)
-        except ValueError as error:
+        except (ValueError, TypeError) as error:  # a set of lists is a TypeError
             text = ast.unparse(node)
             raise InvalidName(
                 f'"{text}" is no literal and no call; a nested {self.kind} is written with ().'

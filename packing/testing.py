@@ -132,6 +132,15 @@ def input_untouched(packer: Packer, case: Case) -> None:
         assert np.array_equal(old, new), f"{old.tolist()} became {new.tolist()}"
 
 
+def refusal_tells(packer: Packer, case: Case) -> None:
+    """A refusal is a sentence, or None, the same when asked again, and asking changes nothing."""
+    before = repr(case)
+    first, second = (packer.refusal(case.samples, case.limits) for _ in range(2))
+    assert first is None or (isinstance(first, str) and first), f"refusal must return a sentence or None, not {first!r}"
+    assert first == second, f"refusal said {first!r}, then {second!r}"
+    assert repr(case) == before, f"refusal made {case!r} of it"
+
+
 def refuses_before_work(packer: Packer, case: Case) -> None:
     """What is refused is refused by an error, and nothing is packed."""
     if packer.reason_against(case.samples, case.limits) is None:
@@ -162,6 +171,7 @@ def checks(packer: Packer, max_examples: int = 50) -> Iterator[tuple[str, Callab
     Made for ``pytest.mark.parametrize``; `check_packer` runs them all.
     """
     yield "repr_parses", lambda: repr_parses(PACKERS, packer)
+    yield "refusal_tells", _on_drawn_cases(refusal_tells, packer, max_examples, refused=True)
     for check in OF_ALL:
         yield check.__name__, _on_drawn_cases(check, packer, max_examples, refused=False)
     yield "refuses_before_work", _on_drawn_cases(refuses_before_work, packer, max_examples, refused=True)

@@ -207,6 +207,37 @@ class RefusesEverything(Balancer):
 
 
 @dataclass(frozen=True)
+class CrashesWhenAsked(Balancer):
+    def refusal(self, problem: Problem) -> str | None:
+        return f"load {problem.loads[0]} is too large"  # there may be none
+
+    def assign(self, problem: Problem) -> Assignment:
+        return RoundRobin().assign(problem)
+
+
+@dataclass(frozen=True)
+class MutatesWhenAsked(Balancer):
+    def refusal(self, problem: Problem) -> str | None:
+        problem.loads.flags.writeable = True
+        problem.loads[:1] += 1
+        problem.loads.flags.writeable = False
+        return super().refusal(problem)
+
+    def assign(self, problem: Problem) -> Assignment:
+        return RoundRobin().assign(problem)
+
+
+@dataclass(frozen=True)
+class ChangesItsMind(Balancer):
+    def refusal(self, problem: Problem) -> str | None:
+        CALLS.append(1)
+        return "not every time" if len(CALLS) % 2 else super().refusal(problem)
+
+    def assign(self, problem: Problem) -> Assignment:
+        return RoundRobin().assign(problem)
+
+
+@dataclass(frozen=True)
 class Crashes(Balancer):
     def assign(self, problem: Problem) -> Assignment:
         raise KeyError("lost")
@@ -235,6 +266,9 @@ BROKEN: dict[Balancer, str] = {
     CountsItsCalls(): "same_again",
     HidesItsParameter(3): "repr_parses",
     RefusesEverything(): "every_pack_once",
+    CrashesWhenAsked(): "refusal_tells",
+    MutatesWhenAsked(): "refusal_tells",
+    ChangesItsMind(): "refusal_tells",
     Crashes(): "every_pack_once",
 }
 """Balancer -> the check that must catch it."""

@@ -59,6 +59,12 @@ def test_a_portfolio_keeps_the_best_and_skips_who_refuses() -> None:
         Portfolio((LPT, Zigzag))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("text", ["Refine(3)", "LeastMovement('LPT')", "ILP(None)", "Portfolio(3)", "Portfolio((3,))"])
+def test_what_is_wrapped_must_be_a_balancer(text: str) -> None:
+    with pytest.raises(InvalidParameter, match=r"must be a (tuple of balancers|balancer, such as .*); got .*\."):
+        BALANCERS.parse(text)
+
+
 def test_of_equal_plans_the_first_is_kept_and_evener_ranks_come_before() -> None:
     problem = Problem([2, 2, 1, 1], Grid(2, counts=EQUAL))
     assert Portfolio((Zigzag(), LPT())).plan(problem).cell.tolist() == Zigzag().plan(problem).cell.tolist()

@@ -25,6 +25,16 @@ def test_fractions_of_a_microsecond_round_once_at_the_end() -> None:
     assert line.loads({"tokens": np.array([2, 3, 10]), "packs": np.array([1, 1, 1])}).tolist() == [1, 2, 2]
 
 
+def test_amounts_are_counts_of_any_integer_type() -> None:
+    assert Linear(tokens=1000).loads({"tokens": np.array([2**30, 2], dtype=np.int32)}).tolist() == [1000 * 2**30, 2000]
+    assert Linear(causal_pairs=1).loads({"tokens_squared": [9], "tokens": [3]}).tolist() == [6]  # type: ignore[dict-item]
+    for odd, text in (([1.5, 2], "got dtype float64"), ([-1, 2], r"tokens\[0\] = -1"), ([[1]], "got shape")):
+        with pytest.raises(InvalidParameter, match=text):
+            Linear(tokens=1).loads({"tokens": np.array(odd)})
+    with pytest.raises(InvalidParameter, match='"b" must have one amount per pack; 3 for 2'):
+        Linear(b=1).loads({"tokens": np.arange(2), "b": np.arange(3)})
+
+
 def test_loads_of_a_packing() -> None:
     packing = NextFit().pack(Samples([5, 5, 5], {"image_tokens": [4, 0, 1]}), 10)
     assert Linear(10, image_tokens=2, samples=100).loads(packing.sums()).tolist() == [10 + 8 + 200, 10 + 2 + 100]
@@ -85,6 +95,8 @@ def test_bad_coefficients_and_amounts() -> None:
         Linear("3")  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match='coefficient for "pixels"; the packs have tokens'):
         Linear(pixels=1).loads({"tokens": np.array([1])})
+    with pytest.raises(InvalidParameter, match=r'"fixd_us"; the packs have tokens\. Did you mean "fixed_us"\?'):
+        Linear(fixd_us=60_000).loads({"tokens": np.array([1])})
     with pytest.raises(InvalidParameter, match="needs the amounts"):
         Linear(1).loads({})
     with pytest.raises(InvalidParameter, match=r"the largest load is about 1000000000000000000000 us"):

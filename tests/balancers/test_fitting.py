@@ -106,6 +106,13 @@ def test_bad_timings_and_columns() -> None:
     for bad, shown in ((np.nan, "nan"), (np.inf, "inf"), (-1, "-1.0")):
         with pytest.raises(InvalidParameter, match=rf"finite and >= 0; timings_us\[2\] = {shown}\. Leave it out"):
             fit(amounts, [1, 2, bad, 4, 5])
+    for odd in (["a"] * 5, [[1], [2, 3]]):
+        with pytest.raises(InvalidParameter, match="timings_us must be a row of numbers"):
+            fit(amounts, odd)
+    with pytest.raises(InvalidParameter, match="must not be masked"):
+        fit(amounts, np.ma.array(np.arange(5.0), mask=[False] * 4 + [True]))
+    with pytest.raises(InvalidParameter, match=r"image_tokens must be finite; image_tokens\[4\] = nan"):
+        fit({"image_tokens": np.array([1, 2, 3, 4, np.nan])}, [1, 2, 3, 4, 5])
     with pytest.raises(InvalidParameter, match=r"at least 4 timings; got shape \(3,\)\. Time more packs"):
         fit({"image_tokens": tokens[:3]}, [1, 2, 3])
     with pytest.raises(InvalidParameter, match=r'"image_tokens" must have one amount per timing; \(5,\) for \(6,\)'):

@@ -121,6 +121,8 @@ def test_replicas_are_counted_not_processes() -> None:
         partition([7] * 160, 64, equal_size=True)
 
 
-def test_a_barrier_at_each_stage_is_refused_at_once() -> None:
+def test_stages_and_windows_are_refused_at_once() -> None:
     with pytest.raises(InvalidProblem, match="not STAGE"):
         micro_batches([1, 2], Grid(2, barrier=Barrier.STAGE), 10)
+    with pytest.raises(InvalidProblem, match="not a window of 3"):
+        micro_batches([1, 2], Grid(2, n_steps=3), 10)

@@ -14,6 +14,7 @@ from balancers import (
     Barrier,
     Counts,
     Grid,
+    HillClimb,
     LeastMovement,
     Plan,
     Problem,
@@ -129,6 +130,11 @@ def test_the_front_leads_from_least_cost_to_home() -> None:
     assert len(front) >= 4
 
 
+def test_without_home_there_is_no_front() -> None:
+    with pytest.raises(CannotServe, match="there is no front: the packs have no home"):
+        movement_front(LPT(), Problem([1, 2], 2))
+
+
 def test_moving_is_worth_it_only_if_it_pays() -> None:
     """Ranks of 14 s and 10 s; the pack that could move takes 2 s, and 3 GB or 0.1 GB at 1 GB/s."""
     for n_bytes, moves in ((3_000_000_000, 0), (100_000_000, 1)):
@@ -152,6 +158,19 @@ def test_any_tolerance_will_do() -> None:
     problem = Problem(loads, Grid(2, counts=(1, 4)), home=[0, 0, 0, 0, 1])
     assert LeastMovement(Auto(), 2**61).plan(problem).moved_packs == 0
     assert LeastMovement(Auto(), 10**9).plan(problem).moved_packs == 0
+
+
+def test_home_is_kept_on_slow_ranks_too() -> None:
+    """Each rank takes four times as long as its load: the cost is above the sum of the loads."""
+    problem = Problem([5, 5], Grid(2, slowdown=(4000, 4000)), home=[1, 0])
+    assert LeastMovement(HillClimb()).plan(problem).moved_packs == 0
+
+
+def test_nodes_may_be_larger_than_the_grid() -> None:
+    for per_node in (2, 2**31 - 1):
+        problem = Problem([3, 4, 5], Grid(2, ranks_per_node=per_node), home=[0, 1, 1], n_bytes=[1, 1, 1])
+        plan = LeastMovement(LPT()).plan(problem)
+        assert (plan.moved_bytes, plan.bytes_between_nodes) == (1, 0)
 
 
 def test_worth_moving_is_no_worse_than_the_plan_inside() -> None:

@@ -71,6 +71,7 @@ def test_any_assignment_is_judged_as_plain_python_does(problem: Problem, random:
 @pytest.mark.parametrize(
     ("cell", "text"),
     [
+        ([[0], [1, 2]], "mine must give each pack one cell; setting an array element with a sequence"),
         ([0, 1], r"mine must give each pack one cell: shape \(3,\); got \(2,\)"),
         ([0.0, 1.0, 0.0], "mine must give cells as integers; got dtype float64"),
         ([0, 1, 2], r"mine must use cells 0 to 1; cell\[2\] = 2"),

@@ -60,6 +60,7 @@ def test_homes_and_sizes_are_checked() -> None:
         ({"n_ranks": 2, "counts": 3}, "counts must be a member of Counts or a pair"),
         ({"n_ranks": 2, "counts": (3, 2)}, r"counts\[1\] must be in \[3, "),
         ({"n_ranks": 2, "counts": (-1, 2)}, r"counts\[0\] must be in \[0, "),
+        ({"n_ranks": 2, "ranks_per_node": 2**40}, r"ranks_per_node must be in \[1, 2147483647\]"),
         ({"n_ranks": 2, "stages": ()}, "stages must be one or more different names"),
         ({"n_ranks": 2, "stages": ("a", "a")}, "stages must be one or more different names"),
     ],
@@ -157,8 +158,11 @@ def test_loads_too_far_apart_are_rounded_and_say_so() -> None:
 def test_floats_that_are_no_loads_are_refused(value: float) -> None:
     with pytest.raises(InvalidProblem, match=r"loads must be finite and >= 0; loads\[2\] = "):
         Problem.from_floats([1.0, 2.0, value], 2)
-    with pytest.raises(InvalidProblem, match="loads must be numbers"):
-        Problem.from_floats(["x"], 2)
+    for odd in (["x"], ["1.5"], [True], [1j], [[1.0, 2.0], [3.0]]):
+        with pytest.raises(InvalidProblem, match="loads must be numbers"):
+            Problem.from_floats(odd, 2)
+    with pytest.raises(InvalidProblem, match="loads must not be masked"):
+        Problem.from_floats(np.ma.array([1.5, 2.5], mask=[False, True]), 2)
 
 
 @given(st.lists(st.floats(0, 1e9), min_size=1, max_size=20))

@@ -70,6 +70,20 @@ def test_samples_come_from_three_files(tmp_path: Path) -> None:
         next(even_rows(Even(files=tuple(files[:2]))))
 
 
+def test_files_without_a_usable_sample_are_named(tmp_path: Path) -> None:
+    for name, tokens in (("long", 9_000), ("short", 100), ("empty", 0)):
+        pq.write_table(pa.table({"tokens": [tokens], "image_tokens": [0]}), tmp_path / f"{name}.parquet")
+    for names, n_samples, text in (
+        (("short", "short", "long"), 100, r"long\.parquet: no sample has at most 8192 tokens"),
+        (("empty", "empty", "empty"), 100, r"100 samples .* have no tokens\. Draw more"),
+        (("short", "short", "short"), 1, r"1 samples in shares of \(0\.4, 0\.1, 0\.5\) .* have no tokens"),
+    ):
+        files = tuple(tmp_path / f"{name}.parquet" for name in names)
+        config = Even(files=files, n_samples=n_samples, mixtures=(("M2", (0.4, 0.1, 0.5)),))
+        with pytest.raises(InvalidWorkload, match=text):
+            next(even_rows(config))
+
+
 def test_the_command_prints_a_table(tmp_path: Path) -> None:
     path = tmp_path / "even.json"
     result = CliRunner().invoke(app, ["even", "--samples", "200", "--json", str(path)])

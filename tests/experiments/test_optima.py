@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from typer.testing import CliRunner
@@ -91,6 +93,10 @@ def test_public_makespan_instances_are_solved_and_proven(data_folder: Path, fami
             "row 2 must be an object with name, capacity, lower, upper and lengths",
         ),
         ("{", "row 1 must be an object"),
+        ("[" * 100_000, "row 1 must be an object"),
+        (json.dumps(EVEN | {"optimum": "4"}), "row 1 must be an object with .* and jobs: '4' is no integer"),
+        (json.dumps(BINS | {"capacity": 1e3}), "row 1 must be an object with .* and lengths: 1000.0 is no integer"),
+        (json.dumps(BINS | {"lengths": [4, None]}), "row 1 must be an object with .* and lengths: None is no integer"),
         ("", "no instances"),
     ],
 )
@@ -103,10 +109,19 @@ def test_files_that_hold_none_are_named(tmp_path: Path, content: str, text: str)
         read_instances(tmp_path / "absent.jsonl")
 
 
+@pytest.mark.parametrize("damage", [lambda whole: whole[:40], lambda whole: whole[:20] + b"x" * 40])
+def test_a_damaged_archive_is_named(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(damage(gzip.compress(json.dumps(GRAHAM).encode())))
+    with pytest.raises(BadInstance, match=r"a\.jsonl\.gz: cannot be read"):
+        read_instances(path)
+
+
 def test_options_that_find_nothing_to_solve_are_named(tmp_path: Path) -> None:
     path = tmp_path / "makespan-mine.jsonl"
     path.write_text(json.dumps(EVEN))
-    result = CliRunner().invoke(app, ["optima", str(path), "--packer", "NextFit"])
+    with patch("experiments.optima.solve", side_effect=AssertionError("solved before it was checked")):
+        result = CliRunner().invoke(app, ["optima", str(path), "--packer", "NextFit"])
     assert "--packer has nothing to solve" in str(result.exception)
     assert CliRunner().invoke(app, ["optima", str(path), "--balancer", "LPT"]).exit_code == 0
 

@@ -161,6 +161,36 @@ class RefusesEverything(Packer):
 
 
 @dataclass(frozen=True)
+class CrashesWhenAsked(Packer):
+    def refusal(self, samples: Samples, limits: Limits) -> str | None:
+        return f"{samples.tokens[0]} tokens are too many"  # there may be none
+
+    def group(self, pieces: Pieces) -> Int32:
+        return next_fit(pieces)
+
+
+@dataclass(frozen=True)
+class RefusesWithoutReason(Packer):
+    def refusal(self, samples: Samples, limits: Limits) -> str | None:
+        return limits.align > 1 or None  # type: ignore[return-value]
+
+    def group(self, pieces: Pieces) -> Int32:
+        return next_fit(pieces)
+
+
+@dataclass(frozen=True)
+class MutatesWhenAsked(Packer):
+    def refusal(self, samples: Samples, limits: Limits) -> str | None:
+        samples.tokens.flags.writeable = True
+        samples.tokens[:1] += 1
+        samples.tokens.flags.writeable = False
+        return None
+
+    def group(self, pieces: Pieces) -> Int32:
+        return next_fit(pieces)
+
+
+@dataclass(frozen=True)
 class Crashes(Packer):
     def group(self, pieces: Pieces) -> Int32:
         raise KeyError("lost")
@@ -201,6 +231,9 @@ BROKEN: dict[Packer, str] = {
     DependsOnSetOrder(): "same_in_any_process",
     MutatesItsInput(): "input_untouched",
     RefusesEverything(): "packs_numbered",
+    CrashesWhenAsked(): "refusal_tells",
+    RefusesWithoutReason(): "refusal_tells",
+    MutatesWhenAsked(): "refusal_tells",
     Crashes(): "packs_numbered",
     HidesItsParameter(3): "repr_parses",
 }

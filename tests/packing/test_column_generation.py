@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from packing import BestFitDecreasing, ColumnGeneration, InvalidParameter, column_generation_bound
+from packing import BestFitDecreasing, ColumnGeneration, EvenstepError, InvalidParameter, column_generation_bound
 from packing.filling import fill_packs
 from packing.knapsack import branch, table
 from packing.pattern_lp import solve
@@ -122,3 +122,17 @@ def test_filling_takes_the_subset_that_leaves_the_least_room() -> None:
 def test_steps_are_counted_from_zero() -> None:
     with pytest.raises(InvalidParameter, match=r"ColumnGeneration\.steps must be in"):
         ColumnGeneration(steps=-1)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "capacity", "text"),
+    [
+        ([5, 20], 10, r"lengths must be <= 10; lengths\[1\] = 20\. Each must fit in a pack of its own"),
+        ([-5], 10, "lengths must be >= 0"),
+        ([5.5], 10, "lengths must be integers"),
+        ([5], 0, "capacity must be in"),
+    ],
+)
+def test_the_bound_is_of_pieces_that_fit(lengths: list[float], capacity: int, text: str) -> None:
+    with pytest.raises(EvenstepError, match=text):
+        column_generation_bound(lengths, capacity)

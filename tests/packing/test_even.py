@@ -19,6 +19,7 @@ from packing import (
     InvalidParameter,
     InvalidSamples,
     Limits,
+    NextFit,
     Oversize,
     Packing,
     Portfolio,
@@ -207,6 +208,11 @@ def test_the_floor_is_of_samples_that_fit() -> None:
         evenness_floor([9, 2], [1], 10, 2)
     with pytest.raises(InvalidLimits, match="capacity must be in"):
         evenness_floor([9, 2], [1, 1], 0, 2)
+    for tokens, n_packs in (([6, 6, 1], 1), ([5, 5, 5], 1), ([9], 0)):
+        with pytest.raises(InvalidLimits, match=f"at least {n_packs + 1} packs of 10 tokens; n_packs is {n_packs}"):
+            evenness_floor(tokens, tokens, 10, n_packs)
+    with pytest.raises(InvalidLimits, match="n_packs must be an integer"):
+        evenness_floor([9, 2], [1, 1], 10, 2.5)  # type: ignore[arg-type]
 
 
 def test_a_perfect_split_is_found() -> None:
@@ -317,6 +323,14 @@ def test_full_packs_near_the_mean_are_urgent() -> None:
     urgency = EvenPacking(("image_tokens",)).urgency(packing)
     assert np.argsort(-urgency, kind="stable").tolist() == [0, 1, 2]
     assert BestFitDecreasing().urgency(packing).tolist() == [0, 0, -3]
+
+
+def test_squares_beyond_int64_do_not_make_all_packs_alike() -> None:
+    """512 packs of one sample of 2**27 tokens: the squares sum to 2**63. The last, of two halves, has half as much."""
+    packing = NextFit().pack([2**27] * 512 + [2**26] * 2, 2**27)
+    urgency = EvenPacking().urgency(packing)
+    assert urgency[:512].tolist() == [-976] * 512
+    assert urgency[512] == -499_512
 
 
 def test_targets_are_columns_that_are_there() -> None:

@@ -117,6 +117,9 @@ def test_parameters_that_do_not_fit_are_refused() -> None:
         Mixture({"a": endless}, {"a": 0})
     with pytest.raises(InvalidParameter, match=r'the weight of "a" must be an integer; got 0\.5'):
         Mixture({"a": endless}, {"a": 0.5})  # type: ignore[dict-item]
+    for odd, seen in (({}, "nothing"), ({"seed": 0}, "seed"), (None, "None")):
+        with pytest.raises(InvalidParameter, match=f"a state has weights, seed, draws, given, ended; got {seen}"):
+            Mixture({"a": endless}, {"a": 1}).load_state_dict(odd)  # type: ignore[arg-type]
     state = Mixture({"a": endless}, {"a": 1}).state_dict()
     with pytest.raises(InvalidParameter, match="seed 0; this mixture has"):
         Mixture({"a": endless}, {"a": 1}, seed=1).load_state_dict(state)

@@ -43,7 +43,10 @@ def test_nested_texts_parse() -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("karmakar_karp", 'no balancer "karmakar_karp"; did you mean "karmarkar_karp"? Known: auto, '),
+        ("karmakar_karp", 'no balancer "karmakar_karp"; did you mean "karmarkar_karp"? Known: Auto, '),
+        ("KarmakarKarp", 'no balancer "KarmakarKarp"; did you mean "KarmarkarKarp"? Known: Auto, '),
+        ("float", 'no balancer "float". Known: Auto, '),
+        ("LPT({[1]})", '"{[1]}" is no literal and no call'),
         ("LPT(", "cannot read the balancer"),
         ("LPT(3)", r'cannot build "LPT(3)"'),
         ("LPT(x=print)", '"print" is no literal and no call'),
@@ -65,12 +68,17 @@ def test_plug_ins_are_found_and_checked() -> None:
         EntryPoint("Mine", "tests.packing.test_registry:Outer", "evenstep.packers"),
         EntryPoint("NextFit", "tests.packing.test_registry:Outer", "evenstep.packers"),
         EntryPoint("Wrong", "balancers.lpt:LPT", "evenstep.packers"),
+        EntryPoint("Gone", "tests.packing.nowhere:Gone", "evenstep.packers"),
+        EntryPoint("Renamed", "tests.packing.test_registry:Renamed", "evenstep.packers"),
     ]
     with patch("importlib.metadata.entry_points", return_value=points):
         assert PACKERS.get("mine") is Outer
         assert PACKERS.get("NextFit") is NextFit  # ours cannot be replaced
         with pytest.raises(InvalidName, match=r'entry point "Wrong" of evenstep\.packers names'):
             PACKERS.get("Wrong")
+        for name, error in (("Gone", "ModuleNotFoundError: No module"), ("Renamed", "AttributeError: module")):
+            with pytest.raises(InvalidName, match=f'entry point "{name}" of .* cannot be loaded: {error}'):
+                PACKERS.get(name)
         assert "Mine" in PACKERS.names()
 
 
