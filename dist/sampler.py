@@ -25,15 +25,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class _Epoch:
-    """What an epoch is made of: the units of each full step, shuffled; units behind the last are left over."""
+    """What an epoch is made of: the units of each full window of steps, shuffled; those behind are left over."""
 
-    steps: list[Int64]
+    windows: list[Int64]
     left_over: Int64
     packing: Packing | None = None  # None: a unit is a sample
 
 
 class _Planned(Sampler[T], Generic[T]):
-    """What both samplers share: full steps and their plans. Every rank computes all of it, and takes its part."""
+    """What both samplers share: full windows of steps and their plans. Every rank computes all, and takes its part."""
 
     def __init__(
         self, balancer: Balancer, grid: GridLike, per_cell: int, seed: int, at_end: str, rank: int | None
@@ -45,12 +45,17 @@ class _Planned(Sampler[T], Generic[T]):
             raise InvalidLoader(f'at_end is "drop" or "repeat" for samplers; got {at_end!r}.')
         self._repeat = at_end == "repeat"
         self._rank = _rank_in(self._grid, rank)
-        self._number = 0
+        self._number = self._done = 0
         self._cached: _Epoch | None = None
 
-    def set_epoch(self, epoch: int) -> None:
-        """Shuffle by ``epoch`` from the next ``iter`` on. All ranks give the same."""
+    def set_epoch(self, epoch: int, *, done: int = 0) -> None:
+        """Shuffle by ``epoch`` from the next ``iter`` on. All ranks give the same.
+
+        ``done``: to resume inside an epoch, how many micro-steps of it were trained on; the next ``iter``, and no later
+        one, begins behind them. Count what was trained on, not what the sampler gave: loaders run ahead.
+        """
         self._number, self._cached = as_int("epoch", epoch, InvalidLoader, least=0), None
+        self._done = as_int("done", done, InvalidLoader, least=0)
 
     @property
     def left_over(self) -> Int64:
@@ -64,7 +69,7 @@ class _Planned(Sampler[T], Generic[T]):
     @property
     def n_steps(self) -> int:
         """Steps of this epoch, the same on every rank."""
-        return len(self._epoch.steps)
+        return len(self._epoch.windows) * self._grid.n_steps
 
     @property
     def _epoch(self) -> _Epoch:
@@ -82,23 +87,27 @@ class _Planned(Sampler[T], Generic[T]):
         return np.array([unit]) if epoch.packing is None else epoch.packing[unit]
 
     def _cut(self, units: Int64, packing: Packing | None) -> _Epoch:
-        """Cut shuffled units into full steps. What is left over is dropped, or a step is made of it and of the first
-        units once more: equal numbers of micro-batches on every rank either way."""
+        """Cut shuffled units into full windows. What is left over is dropped, or a window is made of it and of the
+        first units once more: equal numbers of micro-batches on every rank either way."""
         size = self._grid.n_cells * self._per_cell
         full = len(units) // size
         rest = units[full * size :]
-        steps = list(units[: full * size].reshape(full, size))
+        windows = list(units[: full * size].reshape(full, size))
         if self._repeat and len(rest):
             again = np.resize(units, size - len(rest))
-            return _Epoch([*steps, np.concatenate([rest, again])], again, packing)
-        return _Epoch(steps, rest, packing)
+            return _Epoch([*windows, np.concatenate([rest, again])], again, packing)
+        return _Epoch(windows, rest, packing)
 
     def _cells(self) -> Iterator[list[int]]:
         """Yield the samples of this rank, micro-step by micro-step."""
-        epoch = self._epoch
-        for step, units in enumerate(epoch.steps):
+        epoch, n_micro_steps = self._epoch, self._grid.total_micro_steps
+        done, self._done = self._done, 0
+        for window, units in enumerate(epoch.windows):
+            if done >= (window + 1) * n_micro_steps:
+                continue
+            step = window * self._grid.n_steps
             plan: Plan = self._balancer.plan(Problem(self._loads(epoch, units), self._grid, step=step))
-            for micro_step in range(self._grid.n_micro_steps):
+            for micro_step in range(max(done - window * n_micro_steps, 0), n_micro_steps):
                 own = units[plan.packs(self._rank, micro_step)]
                 yield [int(sample) for unit in own for sample in self._samples_of(epoch, int(unit))]
 
@@ -107,11 +116,12 @@ class BalancedBatchSampler(_Planned[list[int]]):
     """Packs samples anew in every epoch and yields the samples of this rank's packs, one list per micro-step.
 
     For ``DataLoader(dataset, batch_sampler=...)``. Shuffled by (seed, epoch), packed by ``packer`` within ``limits``,
-    packs shuffled, ``grid.n_cells x packs_per_cell`` of them per step planned by ``balancer`` under ``cost``. With
-    ``at_end="drop"`` packs behind the last full step are not used, with "repeat" the first ones fill it up:
-    ``left_over`` lists their samples. ``rank``: of this process in the grid; None: that in torch.distributed. Nothing
-    is communicated. Samples are whole: policies and packers that cut them are refused. Those of no pack are in
-    ``packing.left_over``, whose sample i is ``order[i]`` of the dataset; one too long for any raises here.
+    packs shuffled, ``grid.n_cells x packs_per_cell`` of them at a time planned by ``balancer`` under ``cost``: a step,
+    or a window of ``grid.n_steps``, between which packs may then change. With ``at_end="drop"`` packs behind the last
+    full window are not used, with "repeat" the first ones fill it up: ``left_over`` lists their samples. ``rank``: of
+    this process in the grid; None: that in torch.distributed. Nothing is communicated. Samples are whole: policies and
+    packers that cut them are refused. Those of no pack are in ``packing.left_over``, whose sample i is ``order[i]`` of
+    the dataset; one too long for any raises here.
     """
 
     def __init__(

@@ -45,7 +45,7 @@ class Even:
         ("even", EvenPacking((TARGET,))),
         ("even, partners", EvenPacking((TARGET,), profile="partners")),
         ("even, ladder", EvenPacking((TARGET,), profile="ladder")),
-        ("even, attention", EvenPacking((TARGET, "tokens_squared"), weight=0.17, rounds=80)),
+        ("even, attention", EvenPacking((TARGET, "tokens_squared"), weight=0.125, rounds=60)),
     )
     streamed: tuple[str, Packer] = ("even, stream", EvenPacking((TARGET,), fill=0.999, rounds=32))
     buffer_size: int = 1_000
@@ -69,7 +69,8 @@ class EvenRow:
     packs; ``multiple``: cv / floor; ``attention_cv``: that of squared lengths; ``us``: CPU time per sample.
     Waste over steps of equal counts, per number of ranks, packs in random order, None without a full step: ``dealt``:
     one barrier per step, as they come; ``waste``: the same, planned; ``least``: what whole tiles alone force, in any
-    packs with as many of them in each step; ``micro_waste``: a barrier at each micro-step, planned."""
+    packs with as many of them in each step; ``window_waste``: planned two steps at a time, so that packs may change
+    between these; ``micro_waste``: a barrier at each micro-step, planned."""
 
     mixture: str
     seed: int
@@ -83,6 +84,7 @@ class EvenRow:
     dealt: tuple[float | None, ...]
     waste: tuple[float | None, ...]
     least: tuple[float | None, ...]
+    window_waste: tuple[float | None, ...]
     micro_waste: tuple[float | None, ...]
 
 
@@ -122,22 +124,24 @@ def packed_row(
     cv = variation(held)
     loads = shuffled_loads(held, seed)
     tile = int(np.gcd.reduce(samples.columns[TARGET]))
-    dealt, waste, micro_waste = (
-        tuple(mean_waste(loads, _grid(config, n_ranks, barrier), balancer) for n_ranks in config.n_ranks)
-        for balancer, barrier in (
-            (RoundRobin(), Barrier.STEP),
-            (Auto(), Barrier.STEP),
-            (Auto(), Barrier.MICRO_STEP),
+    dealt, waste, window_waste, micro_waste = (
+        tuple(mean_waste(loads, _grid(config, n_ranks, barrier, n_steps), balancer) for n_ranks in config.n_ranks)
+        for balancer, barrier, n_steps in (
+            (RoundRobin(), Barrier.STEP, 1),
+            (Auto(), Barrier.STEP, 1),
+            (Auto(), Barrier.STEP, 2),
+            (Auto(), Barrier.MICRO_STEP, 1),
         )
     )
     least = tuple(_least_waste(config, loads, tile, n_ranks) for n_ranks in config.n_ranks)
     fill = int(tokens.sum()) / (len(held) * config.capacity)
     multiple, attention_cv, us = cv / floor if floor else 1.0, variation(squares), ns / 1000 / len(samples)
-    return EvenRow(mixture, seed, packer, fill, cv, floor, multiple, attention_cv, us, dealt, waste, least, micro_waste)
+    wastes = dealt, waste, least, window_waste, micro_waste
+    return EvenRow(mixture, seed, packer, fill, cv, floor, multiple, attention_cv, us, *wastes)
 
 
-def _grid(config: Even, n_ranks: int, barrier: Barrier = Barrier.STEP) -> Grid:
-    return Grid(n_ranks, config.n_micro_steps, barrier, Counts.EQUAL)
+def _grid(config: Even, n_ranks: int, barrier: Barrier = Barrier.STEP, n_steps: int = 1) -> Grid:
+    return Grid(n_ranks, config.n_micro_steps, barrier, Counts.EQUAL, n_steps=n_steps)
 
 
 def _least_waste(config: Even, loads: Int64, tile: int, n_ranks: int) -> float | None:

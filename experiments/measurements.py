@@ -66,7 +66,7 @@ def even_table(rows: Iterable[EvenRow], n_ranks: Iterable[int]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
     for name in ("of", "seed", "packer"):
         table.add_column(name, no_wrap=True)
-    wastes = (f"{kind}\n{n}" for kind in ("dealt", "step", "least", "micro") for n in n_ranks)
+    wastes = (f"{kind}\n{n}" for kind in ("dealt", "step", "least", "two", "micro") for n in n_ranks)
     for name in ("fill", "CV", "x\nfloor", "att.\nCV", "us", *wastes):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
@@ -81,7 +81,7 @@ def even_table(rows: Iterable[EvenRow], n_ranks: Iterable[int]) -> Table:
             f"{row.us:.1f}",
             *(
                 "-" if waste is None else f"{100 * waste:.1f}"
-                for waste in (*row.dealt, *row.waste, *row.least, *row.micro_waste)
+                for waste in (*row.dealt, *row.waste, *row.least, *row.window_waste, *row.micro_waste)
             ),
         )
     return table

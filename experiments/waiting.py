@@ -25,7 +25,7 @@ def shuffled_loads(image_tokens: Int64, seed: int) -> Int64:
 
 
 def full_steps(loads: Int64, grid: Grid) -> Int64:
-    """Return the loads of all full steps of one pack per cell, (n_steps, n_cells), as they come."""
+    """Return the loads of all full steps (or windows of steps) of one pack per cell, (n, n_cells), as they come."""
     return loads[: len(loads) // grid.n_cells * grid.n_cells].reshape(-1, grid.n_cells)
 
 

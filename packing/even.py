@@ -33,12 +33,12 @@ class EvenPacking(Packer):
     """Choose which samples meet so that an amount per pack varies as little as possible, at the fill of best fit.
 
     ``targets``: what is evened out, columns of the samples or "tokens_squared" (attention): first ("image_tokens",)
-    where images cost. Further targets count ``weight`` times as much, and are nearly free up to 0.1.
+    where images cost. Further targets count ``weight`` times as much, and are nearly free up to 0.08.
     ``fill``: what packs are built for. Lower leaves more freedom; fuller than best fit would is not asked for.
-    ``rounds``: of new splits of all packs in pairs; time is proportional, though rounds end where they stop helping.
+    ``rounds``: of new splits of all packs in pairs, for each target; time is proportional, though rounds end where they
+    stop helping.
     ``profile``: "flat", equal packs; "partners", for a planner with equal counts over a step: outliers get light
-    counterparts; "ladder", for a planner that sorts packs into micro-steps. The latter two, and further targets, take
-    as many rounds again.
+    counterparts; "ladder", for a planner that sorts packs into micro-steps. The latter two take as many rounds again.
 
     Idea: the best of five ways to build full packs (`even_construction`), then pairs of packs split anew (`resplit`).
     Guarantee: none; `evenness_floor` is a bound to compare with. O(n log n + rounds x n), about 0.1 us per sample and
@@ -48,7 +48,7 @@ class EvenPacking(Packer):
     """
 
     targets: tuple[str, ...] = (TOKENS_SQUARED,)
-    weight: float = 0.1
+    weight: float = 0.08
     fill: float = 0.998
     rounds: int = 40
     seed: int = 0
@@ -100,13 +100,13 @@ class EvenPacking(Packer):
     def _evened(self, pieces: Pieces, amounts: Int64, pack_of: Int32) -> Int32:
         """Return packs, (n,), as even as splits of pairs within the limits of ``pieces`` make them."""
         sizes, caps, call = pieces.sizes, pieces.caps, 2 * pieces.call
-        weights = (1.0, *[self.weight] * (len(self.targets) - 1))
+        weights, rounds = (1.0, *[self.weight] * (len(self.targets) - 1)), self.rounds * len(self.targets)
         aims = np.zeros(int(pack_of.max(initial=-1)) + 1, dtype=np.int64)
-        pack_of = even_out(sizes, amounts[:, :1], pack_of, aims, caps, (1.0,), self.rounds, (self.seed, call))
-        if self.profile != "flat" or len(weights) > 1:
+        pack_of = even_out(sizes, amounts, pack_of, aims, caps, weights, rounds, (self.seed, call))
+        if self.profile != "flat":
             held = sums_by_group(amounts[:, :1], pack_of, len(aims))[:, 0]
             aims = PROFILES[self.profile](np.array(amounts[:, 0]), pack_of, held)
-            pack_of = even_out(sizes, amounts, pack_of, aims, caps, weights, self.rounds, (self.seed, call + 1))
+            pack_of = even_out(sizes, amounts, pack_of, aims, caps, weights, rounds, (self.seed, call + 1))
         return pack_of
 
     def urgency(self, packing: Packing) -> Int64:

@@ -17,6 +17,7 @@ POOL = 11  # samples (or rests of packs) that change places freely: 2**POOL spli
 LOW = 7  # bits of the longer table of splits
 GROUP = 1024  # packs that meet each other only, for a spell of rounds: as many as a cache holds
 SPELL = 8
+ENOUGH = 0.002  # a spell that cuts the squared deviations by no more than this share was the last
 
 
 def even_out(
@@ -39,11 +40,10 @@ def even_out(
     upper half, all at the same random distance. The samples of both are split anew in every way there is (of long
     lists, those that have stayed longest move); of the splits within the limits the one closest to the aims is kept,
     of equally close ones a random one; a pair that this would make one pack is passed by. So the number of packs, and
-    with it the fill, stays. With several amounts the
-    order follows each in turn, and distances add up as weighted squares. Pairs of one amount that are within 0.5 % of
-    its mean are passed by and do not count: ``rounds`` is the work of so many full rounds.
-    For eight rounds packs stay among about a thousand others from the whole range. If these rounds cut the squared
-    deviations by no more than 0.2 %, they were the last.
+    with it the fill, stays. With several amounts the order follows each in turn, and distances add up as weighted
+    squares. Pairs of one amount that are within 0.5 % of its mean are passed by and do not count: ``rounds`` is the
+    work of so many full rounds. For eight rounds packs stay among about a thousand others from the whole range. If
+    these rounds cut the squared deviations by no more than 0.2 %, divided by the number of amounts, they were the last.
 
     O(n / samples per pair x 2**POOL) a round.
     """
@@ -86,7 +86,7 @@ def _even_out(
     before = 2 * _squares(held[:, k:], aims, mean, weights)
     while tries > 0:
         squares = _squares(held[:, k:], aims, mean, weights)
-        if before - squares <= 0.002 * squares:
+        if before - squares <= ENOUGH / len(weights) * squares:
             break
         before = squares
         offsets = members_by_group(pack_of, n_packs, members)

@@ -50,6 +50,37 @@ def test_an_epoch_is_shuffled_by_its_number_alone() -> None:
     assert list(one[0]) != list(two[0])
 
 
+@given(st.integers(0, 120), st.sampled_from(["drop", "repeat"]))
+def test_a_window_of_steps_loses_nothing(n_samples: int, at_end: str) -> None:
+    tokens = np.random.default_rng(n_samples).integers(1, 60, n_samples)
+    grid = Grid(2, n_micro_steps=2, counts=Counts.EQUAL, n_steps=3)
+    samplers = [
+        BalancedBatchSampler(tokens, grid=grid, limits=100, cost=COST, balancer=Auto(), at_end=at_end, rank=rank)
+        for rank in range(2)
+    ]
+    batches = [list(sampler) for sampler in samplers]
+    assert [len(each) for each in batches] == [len(sampler) for sampler in samplers] == [2 * samplers[0].n_steps] * 2
+    seen = sorted(sample for each in batches for batch in each for sample in batch)
+    left_over = samplers[0].left_over.tolist()
+    everything = sorted(seen + left_over) if at_end == "drop" else seen
+    assert everything == sorted([*range(n_samples), *(left_over if at_end == "repeat" else [])])
+
+
+@given(st.integers(0, 60), st.integers(0, 3))
+def test_resuming_inside_an_epoch_begins_behind_what_was_trained_on(done: int, epoch: int) -> None:
+    batches, _ = batch_samplers(2, 50)
+    grid = Grid(2, n_micro_steps=2, counts=Counts.EQUAL)
+    samples = BalancedSampler(range(40), grid=grid, balancer=LPT(), batch_size=3, rank=1)
+    for sampler, size in ((batches, 1), (samples, 3)):
+        sampler.set_epoch(epoch)
+        whole = list(sampler)
+        sampler.set_epoch(epoch, done=done)
+        assert list(sampler) == whole[done * size :]
+        assert list(sampler) == whole  # only once
+    with pytest.raises(InvalidLoader, match=r"done must be in \[0, .*; got -1"):
+        batches.set_epoch(0, done=-1)
+
+
 def test_234_packs_on_4_ranks_are_59_steps_with_2_repeated_or_58_with_2_left_over() -> None:
     def sampler(at_end: str, rank: int) -> BalancedBatchSampler:
         grid = Grid(4, counts=Counts.EQUAL)

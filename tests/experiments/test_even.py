@@ -42,6 +42,15 @@ def test_whole_tiles_force_some_waste() -> None:
     mean, most = 8 * 60_000 + 8.5 * 256 * 280, 8 * 60_000 + 9 * 256 * 280
     assert row.waste[0] == pytest.approx(1 - mean / most)
     assert row.least[0] == pytest.approx(1 - mean / most)
+    assert row.window_waste == (None,)
+
+
+def test_two_steps_together_need_not_lose_what_whole_tiles_force_on_each() -> None:
+    """Two steps of 17 tiles on two ranks: 8 on each rank in one, 9 in the other."""
+    samples = Samples([600] * 32, {"image_tokens": [512, *[256] * 30, 512]})
+    config = Even(n_ranks=(2,), capacity=1_000)
+    row = packed_row(config, "", 0, "", samples, [BestFitDecreasing().pack(samples, 1_000)], 0)
+    assert row.window_waste == (0.0,)
 
 
 def test_too_few_packs_for_a_step_have_no_waste() -> None:

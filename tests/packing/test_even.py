@@ -245,11 +245,15 @@ def test_new_splits_never_change_the_number_of_packs_nor_raise_the_variation() -
 
 
 def test_a_second_target_costs_the_first_little() -> None:
+    """On average: one run more or less lucky moves the variation by as much."""
     samples = workload(4_000)
-    alone, both = IMAGES.pack(samples, 8192), EvenPacking(("image_tokens", "tokens_squared")).pack(samples, 8192)
-    squares = [packing.sums()["tokens_squared"] for packing in (alone, both)]
-    assert squares[1].std() < 0.95 * squares[0].std()
-    assert image_cv(both) < image_cv(alone) + 0.004
+    alone, both = (
+        [EvenPacking(targets, seed=seed).pack(samples, 8192) for seed in range(4)]
+        for targets in (("image_tokens",), ("image_tokens", "tokens_squared"))
+    )
+    squares = [sum(packing.sum_of("tokens_squared").std() for packing in packings) for packings in (alone, both)]
+    assert squares[1] < 0.75 * squares[0]
+    assert sum(map(image_cv, both)) / 4 < sum(map(image_cv, alone)) / 4 + 0.004
 
 
 def test_a_large_second_target_leaves_the_bits_of_the_first() -> None:
