@@ -25,6 +25,7 @@ __all__ = ["EvenPacking"]
 
 LARGEST_BUDGET = 2**30 - 1  # two of them are an int32
 KEY_BITS = 62  # of a sum of amounts together with the number of a pack
+LARGEST_WEIGHT = 1_000_000  # distances are compared in single precision, which far larger weights leave
 SLACK_WEIGHT = 25  # an emitted pack's free share of the capacity against its distance from the mean
 
 
@@ -69,6 +70,7 @@ class EvenPacking(Packer):
         for name, holds, wanted in (
             ("targets", len(self.targets) > 0, "name at least one column"),
             ("weight", isfinite(self.weight) and self.weight >= 0, "be a finite number >= 0"),
+            ("weight", self.weight <= LARGEST_WEIGHT, f"be at most {LARGEST_WEIGHT}; name the target first instead"),
             ("fill", 0 < self.fill <= 1, "be in (0, 1]"),
             ("rounds", self.rounds >= 0, "be >= 0"),
             ("rounds", self.rounds < 2**31, "be below 2**31"),

@@ -359,6 +359,7 @@ def test_targets_are_columns_that_are_there() -> None:
         ("weight", "x", "must be a number; got 'x'"),
         ("fill", None, "must be a number; got None"),
         ("weight", float("nan"), "must be a finite number >= 0; got nan"),
+        ("weight", 1e60, r"must be at most 1000000; name the target first instead; got 1e\+60"),
         ("seed", -1, "must be in"),
         ("profile", "steep", "must be one of flat, partners, ladder; got 'steep'"),
     ],
