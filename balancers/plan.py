@@ -73,7 +73,7 @@ class Plan:
         set_(self, "balancer", balancer)
         set_(self, "stayed", stayed)
         set_(self, "busy", read_only(busy_times(problem, self.cell)))
-        set_(self, "_proved", int(lower_bound))
+        set_(self, "_proved", as_int(f"the bound of {balancer or 'the plan'}", lower_bound, InvalidPlan, least=0))
         if self.lower_bound > self.cost:
             raise InvalidPlan(
                 f"{balancer} claims the bound {self.lower_bound}, above the cost {self.cost} of its plan."

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from balancers import LPT, Auto, Balancer, Barrier, Counts, Grid, KarmarkarKarp, Problem
-from packing import BestFitDecreasing
+from packing import BestFitDecreasing, InvalidParameter
 from packing.arrays import Int64
 
 from .waiting import VISION_ENCODER
@@ -44,6 +44,11 @@ class Gaps:
 
     balancers: tuple[Balancer, ...] = (LPT(), KarmarkarKarp(), Auto())
     cases: tuple[str, ...] = ()  # names of `CASES`; none: all
+
+    def __post_init__(self) -> None:
+        for name in self.cases:
+            if name not in CASES:
+                raise InvalidParameter(f'no case "{name}"; there are {"; ".join(CASES)}.')
 
     @property
     def n_rows(self) -> int:

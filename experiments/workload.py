@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from packing import EvenstepError, Samples
-from packing.arrays import Int64, sums_by_key
+from packing.arrays import Int64, as_int, sums_by_key
 
 __all__ = ["SHARES", "InvalidWorkload", "Workload", "draw"]
 
@@ -42,7 +42,7 @@ def draw(n_samples: int, shares: Mapping[str, float] = SHARES, seed: int = 0, lo
     source is drawn by its number of samples, then the number of images, the tokens of each image and the tokens of the
     text, independently, from the source's figures. Samples above ``longest`` are drawn anew.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(as_int("seed", seed, InvalidWorkload, least=0))
     parts = [_draw_up_to(name, n, longest, rng) for name, n in _counts(n_samples, shares).items()]
     order = rng.permutation(n_samples)
     names = np.concatenate([_figures()[name].names[part.source] for name, part in zip(shares, parts, strict=True)])

@@ -87,6 +87,9 @@ def test_a_wrong_assignment_is_refused(cell: list[float], text: str) -> None:
 def test_a_bound_above_the_cost_is_refused() -> None:
     with pytest.raises(InvalidPlan, match="mine claims the bound 7, above the cost 6"):
         Plan(Problem([1, 2, 3], 2), [0, 0, 0], "mine", lower_bound=7)
+    for odd in (None, 5.5, "5"):
+        with pytest.raises(InvalidPlan, match="the bound of mine must be an integer; got"):
+            Plan(Problem([1, 2, 3], 2), [0, 0, 0], "mine", lower_bound=odd)  # type: ignore[arg-type]
 
 
 def test_an_optimum_that_is_not_proven_is_refused() -> None:

@@ -9,6 +9,7 @@ from balancers import LPT, Counts, Grid, RoundRobin
 from experiments import Gaps, measure_gaps
 from experiments import gaps as module
 from experiments.gaps import CASES, Case
+from packing import InvalidParameter
 
 
 def test_rows_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,6 +25,11 @@ def test_rows_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert in_turn.totals_max == pytest.approx(0.2)
     assert 0 < greedy.ms_mean <= greedy.ms_max
     assert greedy.sorts > 0
+
+
+def test_cases_that_are_not_there_are_named() -> None:
+    with pytest.raises(InvalidParameter, match='no case "mine"; there are images, 64 x 8; images, 256 x 16;'):
+        Gaps(cases=("images, 64 x 8", "mine"))
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if "128" in name or "64 x 8" in name])
