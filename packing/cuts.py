@@ -1,4 +1,4 @@
-"""Which samples are pieces as they are, and cutting the others into pieces that fit, without cutting a span."""
+"""Cutting samples into pieces that fit, without cutting a span."""
 
 from __future__ import annotations
 
@@ -7,19 +7,7 @@ import numpy as np
 from .arrays import Int64
 from .jit import kernel
 
-__all__ = ["all_whole", "cut_around_spans"]
-
-
-@kernel
-def all_whole(sizes: Int64, caps: Int64) -> bool:
-    """Return whether every sample is one piece: it has tokens, ``sizes[:, 0]``, and keeps all limits. O(n k)."""
-    signs = 0  # negative once one of the differences is; no branch, so that several are done at a time
-    for i in range(len(sizes)):
-        signs |= (sizes[i, 0] - 1) | (caps[0] - sizes[i, 0])
-    for k in range(1, len(caps)):
-        for i in range(len(sizes)):
-            signs |= caps[k] - sizes[i, k]
-    return signs >= 0
+__all__ = ["cut_around_spans"]
 
 
 @kernel

@@ -94,10 +94,9 @@ def cut(samples: Samples, limits: Limits) -> Cut:
     Raises `Oversized` or `CannotCut` for the first sample that the policy does not admit, `InvalidLimits` for a budget
     on a column that the samples lack.
     """
-    from .cuts import all_whole
-
     sizes, caps, names = _sizes(samples, limits)
-    if all_whole(sizes, caps):  # the common case, cheaply
+    longest = limits.capacity // limits.align * limits.align
+    if samples.shortest > 0 and samples.longest <= longest and (sizes[:, 1:] <= caps[1:]).all():  # the common case
         return Cut(None, None, None, sizes, caps, np.zeros(0, np.int64), LeftOver.nothing())
     empty = samples.tokens == 0
     over = (sizes > caps).any(axis=1) & ~empty

@@ -45,7 +45,7 @@ def best_fit_in_runs(counts: Int64, capacity: int, pack_of: Int32) -> Int64:
                 runs[run, 0], runs[run, 1], runs[run, 2] = n_packs, -(-left // each), 1
                 n_packs += runs[run, 1]
             first, width, step = runs[run, 0], runs[run, 1], runs[run, 2]
-            full = min(width, left // each)  # packs that take so many
+            full = width if width * each <= left else left // each  # packs that take so many
             more = left - full * each if full < width else 0  # what the next one takes, fewer
             for i in range(full):
                 for _ in range(each):

@@ -45,12 +45,14 @@ class Samples:
     ``tokens``: (n_samples,) all tokens of each sample, >= 0.
     ``columns``: further amounts per sample by name, (n_samples,) each, >= 0: "image_tokens", "images", "supervised".
     ``spans``: where the images are, so that samples can be cut around them; the columns "image_tokens" and "images"
-    follow from them.
+    follow from them. ``shortest`` and ``longest``: of all ``tokens``, 0 where there are no samples.
     """
 
     tokens: Int64
     columns: Mapping[str, Int64] = field(default_factory=dict)
     spans: Spans | None = None
+    shortest: int = field(init=False)
+    longest: int = field(init=False)
 
     def __init__(
         self, tokens: ArrayLike, columns: Mapping[str, ArrayLike] | None = None, spans: Spans | None = None
@@ -74,6 +76,8 @@ class Samples:
         object.__setattr__(self, "tokens", checked)
         object.__setattr__(self, "columns", MappingProxyType(named))
         object.__setattr__(self, "spans", spans)
+        object.__setattr__(self, "shortest", int(checked.min()) if len(checked) else 0)
+        object.__setattr__(self, "longest", int(checked.max(initial=0)))
 
     def __len__(self) -> int:
         return len(self.tokens)
