@@ -265,21 +265,21 @@ def _shuffled(n: int, random: Random) -> Int64:
 
 @kernel
 def _heaviest_first(values: Int64) -> Int64:
-    """Return the indices from the largest value to the smallest, equal ones by index: radix sort, O(n) per 11 bits."""
+    """Return the indices from the largest value to the smallest, equal ones by index: radix sort, O(n) per 8 bits."""
     n = len(values)
     keys, order = values.max() - values, np.arange(n)
     moved = np.empty(n, dtype=np.int64)
     shift, largest = 0, keys.max()
     while largest >> shift > 0:
-        start = np.zeros(2049, dtype=np.int64)
+        start = np.zeros(257, dtype=np.int64)
         for i in order:
-            start[((keys[i] >> shift) & 2047) + 1] += 1
-        for digit in range(2048):
+            start[((keys[i] >> shift) & 255) + 1] += 1
+        for digit in range(256):
             start[digit + 1] += start[digit]
         for i in order:
-            digit = (keys[i] >> shift) & 2047
+            digit = (keys[i] >> shift) & 255
             moved[start[digit]] = i
             start[digit] += 1
         order, moved = moved, order
-        shift += 11
+        shift += 8
     return order
