@@ -59,9 +59,8 @@ def members_and_sums(group_of: Int32, n_groups: int, sizes: Int64, most: int, me
         rank[i] = both >> bits
         counts[group] = both + (1 << bits) + first[i]
     sums = np.zeros((n_groups, sizes.shape[1]), dtype=np.int64)
-    for group in range(n_groups):
-        sums[group, 0] = counts[group] & ((1 << bits) - 1)
-        counts[group] >>= bits
+    sums[:, 0] = counts & ((1 << bits) - 1)
+    counts >>= bits
     for k in range(1, sizes.shape[1]):
         for i in range(n):
             sums[index(group_of[i]), k] += sizes[i, k]
