@@ -179,8 +179,10 @@ class Executor:
         n_ranks = self._settings.grid.n_ranks
         source, target = table.home_rank, cell % n_ranks
         moved = np.flatnonzero(source != target)
-        held = np.bincount(target, minlength=n_ranks)
-        bare = np.flatnonzero((table.has_dummy == 0) & (held == 0))
+        bare = np.flatnonzero((table.has_dummy == 0) & (np.bincount(target, minlength=n_ranks) == 0))
+        if not len(moved) + len(bare):
+            nothing = route(moved, moved, moved, moved, n_ranks)
+            return nothing, nothing
         pack = np.concatenate([moved, np.zeros(len(bare), dtype=np.int64)])
         ends = [np.concatenate(each) for each in ((source[moved], source[:1].repeat(len(bare))), (target[moved], bare))]
         return (
@@ -227,22 +229,21 @@ class Executor:
         grid = self._settings.grid
         held = np.bincount(cell, minlength=grid.n_cells)
         wanted = self._settings.fill(held)
-        dummy: list[object] = []  # made once, where it is needed
-        cells = []
-        for micro_step in range(grid.n_micro_steps):
-            own = micro_step * grid.n_ranks + self._rank
-            packs: list[tuple[object, PackId | None]] = []
-            here = np.flatnonzero(cell == own)
-            origin = (each[here].tolist() for each in (table.home_rank, table.place, table.index))
-            for pack, rank, place, index in zip(here.tolist(), *origin, strict=True):
-                content = manifest.stays(offered[place].pack) if rank == self._rank else received[pack]
-                packs.append((content, PackId(rank, index)))
-            for _ in range(int(wanted[own] - held[own])):
-                if not dummy:
-                    dummy = [manifest.stays(*self._dummy) if self._dummy else next(iter(received.values()))]
-                packs.append((dummy[0], None))
-            cells.append(tuple(packs))
-        return tuple(cells), int((wanted - held).sum())
+        laid: list[list[tuple[object, PackId | None]]] = [[] for _ in range(grid.n_micro_steps)]
+        here = np.flatnonzero(cell % grid.n_ranks == self._rank)
+        origin = (each[here].tolist() for each in (cell, table.home_rank, table.place, table.index))
+        for pack, own, rank, place, index in zip(here.tolist(), *origin, strict=True):
+            content = manifest.stays(offered[place].pack) if rank == self._rank else received[pack]
+            laid[own // grid.n_ranks].append((content, PackId(rank, index)))
+        lacking = wanted - held
+        dummies = int(lacking.sum())
+        if dummies:
+            dummy: list[object] = []  # made once, where it is needed
+            for packs, n in zip(laid, lacking[self._rank :: grid.n_ranks].tolist(), strict=True):
+                if n:
+                    dummy = dummy or [manifest.stays(*self._dummy) if self._dummy else next(iter(received.values()))]
+                    packs += [(dummy[0], None)] * n
+        return tuple(map(tuple, laid)), dummies
 
     def _explain(self, ranks: Mapping[str, Sequence[int]]) -> str:
         return "plans differ: " + ", ".join(
