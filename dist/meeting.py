@@ -120,18 +120,28 @@ class Meeting:
         self.at(step, phase)
         self._write("at", self._here)
 
-    @_asking
     def meet(self, word: str = "", explain: Callable[[Mapping[str, Sequence[int]]], str] = _listed) -> None:
-        """Wait until every rank is here; with the same ``word``, if they bring one. Raises on all ranks alike:
+        """`come`, and `wait`."""
+        self.come(word)
+        self.wait(explain)
+
+    @_asking
+    def come(self, word: str = "") -> None:
+        """Say that this rank is here, with the ``word`` that all must bring. What it does until it waits costs no time:
+        the way to the store, and to the others, takes as long."""
+        if self._rank == 0:
+            self._store.set(_key(self._round + 1), "")
+        self._write("here", word)
+
+    @_asking
+    def wait(self, explain: Callable[[Mapping[str, Sequence[int]]], str] = _listed) -> None:
+        """Wait until every rank is here. Raises on all ranks alike:
 
         `RankDisagreement` (``explain`` tells from ranks by word what differs), `RankFailed`, `RankClosed`, `RankLost`
         or `ExchangeTimeout`, by what the roll says.
         """
-        if self._rank == 0:
-            self._store.set(_key(self._round + 1), "")
-        self._write("here", word)
         self._look()
-        self._wait()
+        self._until_over()
         if self._roll.verdict is not None:
             raise self._roll.verdict.error()
         if ranks := self._roll.differ():
@@ -140,8 +150,7 @@ class Meeting:
         if self._last is not None:
             self._last.forget()
             self._last = None
-        self._round, self._met, self._told = self._round + 1, self._here, self._roll.told
-        self._roll = Roll(self._n_ranks)
+        self._go_on()
 
     @_asking
     def tell(self, text: str) -> None:
@@ -155,12 +164,12 @@ class Meeting:
     @_asking
     def fail(self, error: BaseException, trace: str) -> None:
         """Tell the others that this rank raised."""
-        self._rule("failed", [self._rank], f"{type(error).__name__}: {error}", trace[-DETAILS:])
+        self._leave("failed", f"{type(error).__name__}: {error}", trace[-DETAILS:])
 
     @_asking
     def close(self) -> None:
         """Tell the others that this rank comes no more."""
-        self._rule("closed", [self._rank])
+        self._leave("closed")
 
     @_asking
     def lose(self, error: BaseException) -> ExchangeError:
@@ -200,17 +209,29 @@ class Meeting:
         # compare-and-set of a text that no roll is: reads in one request, without waiting for the key
         self._roll.read(self._store.compare_set(_key(self._round), "?", "?").decode())
 
+    def _leave(self, kind: str, text: str = "", details: str = "") -> None:
+        self._rule(kind, [self._rank], text, details)
+        if (
+            self._roll.verdict is None
+        ):  # it had come, as had all others: they have gone on, and hear of it where they are
+            self._go_on()
+            self._rule(kind, [self._rank], text, details)
+
+    def _go_on(self) -> None:
+        self._round, self._met, self._told = self._round + 1, self._here, self._roll.told
+        self._roll = Roll(self._n_ranks)
+
     def _rule(self, kind: str, ranks: Sequence[int] = (), text: str = "", details: str = "") -> None:
         """Write a verdict on this meeting, which ends it unless it had ended before, and see how it did."""
         self._write("verdict", (kind, ranks, text, details, self._step, self._phase))
         self._look()
 
-    def _wait(self) -> None:
+    def _until_over(self) -> None:
         begin, warned = monotonic(), False
         while not self._roll.over:
             waited, passed = self._patience.waited, monotonic() - begin
             if self._stop.is_set():
-                self.close()
+                self._rule("closed", [self._rank])
             elif dead := self._ended():
                 self._rule("lost", dead, f"{self._where(dead)}, whose process has ended")
             elif waited > self._patience.timeout_s:

@@ -237,6 +237,20 @@ def test_who_goes_another_way_ends_all_alike(deviates: Does, n_ranks: int, odd: 
     assert alike(Ranks(does).ends()) == raised
 
 
+@pytest.mark.parametrize(("n_ranks", "odd", "at"), [(2, 0, 4), (2, 1, 4), (3, 0, 0), (3, 2, 0)])
+def test_who_fails_after_it_has_come_is_heard_here_or_at_the_next_meeting(n_ranks: int, odd: int, at: int) -> None:
+    def comes_and_fails(meeting: Meeting, stop: Event) -> None:
+        meeting.come("word")
+        fails(meeting, stop)
+
+    does = [meets(*["word"] * (at + 2))] * n_ranks
+    does[odd] = meets_then(at, comes_and_fails)
+    ends = Ranks(does).ends()
+    text = WHAT[fails].format(at=at, odd=odd)
+    assert {each[odd] for each in ends} == {went(at, text)}
+    assert alike({(*each[:odd], *each[odd + 1 :]) for each in ends}) == {went(at, text), went(at + 1, text)}
+
+
 @pytest.mark.parametrize(("n_ranks", "mortal", "n_meetings"), [(2, 0, 5), (2, 1, 5), (3, 0, 2), (3, 1, 2)])
 def test_whenever_a_rank_dies_the_others_end_all_alike(n_ranks: int, mortal: int, n_meetings: int) -> None:
     ends = alike(Ranks([meets(*["word"] * n_meetings)] * n_ranks, mortal=mortal).ends())
