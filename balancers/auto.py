@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from .base import Balancer
 from .complete_karmarkar_karp import CompleteKarmarkarKarp
 from .constraints import Cap
-from .grid import Barrier, Counts
+from .grid import Barrier, Counts, Grid
 from .hill_climb import HillClimb, Relax
 from .iterated import Iterated
 from .karmarkar_karp import KarmarkarKarp
@@ -75,24 +76,27 @@ def suited(problem: Problem) -> Balancer:
     if not problem.is_plain:
         start = (ListScheduling(),) if problem.constraints or grid.slowdown else ()
         return HillClimb(Portfolio((*start, Relax(Auto()))))
-    if grid.barrier is Barrier.MICRO_STEP and problem.fewest_per_cell == problem.most_per_cell:
+    return _plainly_suited(grid, problem.n_packs, problem.fewest_per_cell == problem.most_per_cell)
+
+
+@lru_cache(maxsize=64)  # steps are alike: composing anew, and the text of it, would cost as much as a small plan
+def _plainly_suited(grid: Grid, n_packs: int, equal: bool) -> Balancer:
+    if grid.barrier is Barrier.MICRO_STEP and equal:
         return Portfolio((LPT(), Peel()))
     if grid.counts is not Counts.FREE:
         best = Portfolio((Refine(LPT()), Refine(KarmarkarKarp())))
-        few = problem.n_packs <= min(FEW, FEW_PER_RANK * grid.n_ranks) and grid.barrier is Barrier.STEP
+        few = n_packs <= min(FEW, FEW_PER_RANK * grid.n_ranks) and grid.barrier is Barrier.STEP
         return Iterated(best, kicks=QUICK_KICKS) if few else best
-    if problem.n_packs * grid.n_ranks > SMALL:
+    if n_packs * grid.n_ranks > SMALL:
         return Refine(LPT())
     starts: tuple[Balancer, ...] = (LPT(), MinimumBinSlack())
-    if problem.n_packs * grid.n_ranks <= SMALLER:
+    if n_packs * grid.n_ranks <= SMALLER:
         starts += (Multifit(), KarmarkarKarp())
-    exact = (CompleteKarmarkarKarp(),) if problem.n_packs <= TINY[0] and grid.n_ranks <= TINY[1] else ()
+    exact = (CompleteKarmarkarKarp(),) if n_packs <= TINY[0] and grid.n_ranks <= TINY[1] else ()
     best = Portfolio((*exact, *map(Refine, starts)))
     if grid.barrier is Barrier.MICRO_STEP:
         return best
-    if problem.n_packs > FEW:
+    if n_packs > FEW:
         return Prove(best, steps=PROOF_STEPS)
-    first, then = (
-        min(kicks, packs // max(problem.n_packs, 1)) for kicks, packs in zip(KICKS, KICKED_PACKS, strict=True)
-    )
+    first, then = (min(kicks, packs // max(n_packs, 1)) for kicks, packs in zip(KICKS, KICKED_PACKS, strict=True))
     return Iterated(Prove(Iterated(best, kicks=first), steps=PROOF_STEPS), kicks=then, seed=1)

@@ -70,9 +70,14 @@ class Plan:
         set_ = object.__setattr__
         set_(self, "problem", problem)
         set_(self, "cell", verified(problem, cell, balancer))
+        set_(self, "busy", read_only(busy_times(problem, self.cell)))
+        self._claim(balancer, status, lower_bound, stayed)
+
+    def _claim(self, balancer: str, status: Status, lower_bound: int, stayed: bool) -> None:
+        """Take in what is claimed of the cells. Raises `InvalidPlan` if they prove it wrong."""
+        set_ = object.__setattr__
         set_(self, "balancer", balancer)
         set_(self, "stayed", stayed)
-        set_(self, "busy", read_only(busy_times(problem, self.cell)))
         set_(self, "_proved", as_int(f"the bound of {balancer or 'the plan'}", lower_bound, InvalidPlan, least=0))
         if self.lower_bound > self.cost:
             raise InvalidPlan(
@@ -86,8 +91,13 @@ class Plan:
 
     def named(self, balancer: str) -> Plan:
         """Return this plan as that of another balancer. Nothing is verified anew."""
+        plan = self._copy()
+        object.__setattr__(plan, "balancer", balancer)
+        return plan
+
+    def _copy(self) -> Plan:
         plan = object.__new__(Plan)
-        vars(plan).update(vars(self), balancer=balancer)
+        vars(plan).update(vars(self))
         return plan
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -256,7 +266,10 @@ class Plan:
             price = -(-self.busiest_bytes // bytes_per_unit)
         if self.cost + price < self.home.cost:
             return self
-        return Plan(self.problem, self.home.cell, self.balancer, lower_bound=self._proved, stayed=True)
+        stays = self.home._copy()
+        stays._claim(self.balancer, Status.HEURISTIC, self._proved, stayed=True)
+        vars(stays)["home"] = self.home
+        return stays
 
     def digest(self) -> str:
         """Return 32 hexadecimal digits that are equal exactly where grid, problem and cells are, on any machine."""

@@ -74,7 +74,7 @@ class Problem:
         set_(self, "home", None if home is None else self._checked_home(home))
         set_(self, "n_bytes", None if n_bytes is None else self._checked_bytes(n_bytes))
         set_(self, "step", as_int("step", step, InvalidProblem, least=0))
-        set_(self, "unit", Fraction(unit))
+        set_(self, "unit", unit if type(unit) is Fraction else Fraction(unit))
         set_(self, "rounding", rounding)
         fewest, most = grid.counts_for(len(checked))
         set_(self, "fewest_per_cell", fewest)

@@ -25,16 +25,14 @@ def verified(problem: Problem, cell: ArrayLike, balancer: str) -> Int32:
         raise InvalidPlan(f"{who} must give each pack one cell: shape ({problem.n_packs},); got {array.shape}.")
     if array.size and array.dtype.kind not in "iu":
         raise InvalidPlan(f"{who} must give cells as integers; got dtype {array.dtype}.")
-    bad = (array < 0) | (array >= grid.n_cells)
-    if bad.any():
-        i = int(np.argmax(bad))
+    if array.size and not (array.min() >= 0 and array.max() < grid.n_cells):
+        i = int(np.argmax((array < 0) | (array >= grid.n_cells)))
         raise InvalidPlan(f"{who} must use cells 0 to {grid.n_cells - 1}; cell[{i}] = {array[i]}.")
     checked = read_only(array.astype(np.int32))
     fewest, most = problem.fewest_per_cell, problem.most_per_cell
     counts = np.bincount(checked, minlength=grid.n_cells)
-    wrong = (counts < fewest) | (counts > most)
-    if wrong.any():
-        c = int(np.argmax(wrong))
+    if counts.min() < fewest or counts.max() > most:
+        c = int(np.argmax((counts < fewest) | (counts > most)))
         raise InvalidPlan(
             f"{who} must put {fewest} to {most} packs into each cell; rank {c % grid.n_ranks}, micro-step "
             f"{c // grid.n_ranks} has {counts[c]}."

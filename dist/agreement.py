@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
-from packing.arrays import Int64
+from packing.arrays import Int64, read_only
 
 from .errors import RankDisagreement
 
@@ -46,13 +46,19 @@ class Table:
     @cached_property
     def home_rank(self) -> Int64:
         """Rank that holds each pack, (n_packs,)."""
-        return np.repeat(np.arange(len(self.counts)), self.counts)
+        return _numbered(tuple(self.counts.tolist()))[0]
 
     @cached_property
     def place(self) -> Int64:
         """Number of each pack among those of its rank, (n_packs,)."""
-        first = np.cumsum(self.counts) - self.counts
-        return np.arange(int(self.counts.sum())) - np.repeat(first, self.counts)
+        return _numbered(tuple(self.counts.tolist()))[1]
+
+
+@lru_cache(maxsize=4)  # nearly all steps are full
+def _numbered(counts: tuple[int, ...]) -> tuple[Int64, Int64]:
+    """Return rank and place of each pack, (n_packs,), of ranks that bring so many."""
+    home_rank = np.repeat(np.arange(len(counts)), counts)
+    return read_only(home_rank), read_only(np.concatenate([np.arange(n) for n in counts]))
 
 
 @dataclass(frozen=True)
@@ -85,9 +91,9 @@ class Form:
     def table(self, messages: Int64) -> Table:
         """Read all messages, (n_ranks, length). Raises `RankDisagreement`, on all ranks alike, where headers differ."""
         head, own = messages[:, : len(HEADER)], messages[:, len(HEADER) : len(HEADER) + OWN]
-        odd = np.argwhere(head != head[0])
-        if len(odd):
-            rank, column = (int(i) for i in odd[0])
+        differs = head != head[0]
+        if differs.any():
+            rank, column = (int(i) for i in np.argwhere(differs)[0])
             step = int(head[0, HEADER.index("step")])
             raise RankDisagreement(
                 f"step {step}, agree: {HEADER[column]} is {head[0, column]} on rank 0 and {head[rank, column]} on rank "
@@ -97,7 +103,8 @@ class Form:
                 "agree",
             )
         rows = messages[:, len(HEADER) + OWN :].reshape(self.n_ranks, self.places, -1)
-        rows = rows[np.arange(self.places) < own[:, :1]]
+        full = own[:, 0].min() == self.places
+        rows = rows.reshape(-1, rows.shape[2]) if full else rows[np.arange(self.places) < own[:, :1]]
         return Table(
             counts=own[:, 0],
             has_dummy=own[:, 1],

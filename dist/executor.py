@@ -115,31 +115,43 @@ class Executor:
             self._dummy = (offered[0].pack,)
         with self._span("meet"):
             meet.at(number, "agree")
-            meet.meet()
+            meet.come()
+        message = self._message(number, offered, parcels)
+        with self._span("meet"):
+            meet.wait()
         with self._span("agree"):
-            table = self._agreed(number, offered, parcels)
+            with self._connected():
+                rows = self._transport.gather(message)
+            table = settings.form.table(rows)
         if settings.ended(table.counts):
             return None
         cell, plan = self._planned(number, table)
         way, tensor_way = self._ways(table, cell)
-        if settings.mode is Mode.BALANCE or len(way.pack):
+        comparing = settings.mode is Mode.BALANCE or len(way.pack) > 0
+        if comparing:
             with self._span("meet"):
-                meet.meet(plan.digest() if plan else "home", self._explain)
+                meet.come(plan.digest() if plan else "home")
+        grid = settings.grid
+        held = np.bincount(cell, minlength=grid.n_cells)
+        lacking = settings.fill(held) - held
+        gains = gains_of(settings, table, plan, (way, tensor_way), self._rank, int(lacking.sum()))
+        own = np.bincount(cell[table.home_rank == self._rank] // grid.n_ranks, minlength=grid.n_micro_steps).tolist()
+        sums = totals(settings, table)
+        if comparing:
+            with self._span("meet"):
+                meet.wait(self._explain)
         sent = [parcels[int(table.place[pack])] for pack in tensor_way.sent(self._rank)]
         leaving = [each for packed in sent for each in packed.tensors]
         manifest = Manifest(self._device, self._rank, tensor_way, leaving)
         received = self._moved(number, table, way, sent, manifest)
-        cells, dummies = self._laid_out(table, cell, offered, received, manifest)
+        cells = self._laid_out(table, cell, lacking, offered, received, manifest)
         cargo = None
         if self._freight is not None:
             assert ready is not None
             cargo = self._freight.load(number, manifest, ready, self._exchange)
-        gains = gains_of(settings, table, plan, (way, tensor_way), self._rank, dummies)
-        grid = settings.grid
-        own = np.bincount(cell[table.home_rank == self._rank] // grid.n_ranks, minlength=grid.n_micro_steps)
-        return Delivery(number, cells, tuple(own.tolist()), totals(settings, table), gains, tuple(self._spans), cargo)
+        return Delivery(number, cells, tuple(own), sums, gains, tuple(self._spans), cargo)
 
-    def _agreed(self, number: int, offered: Sequence[Weighed], parcels: Sequence[Parcel]) -> Table:
+    def _message(self, number: int, offered: Sequence[Weighed], parcels: Sequence[Parcel]) -> Int64:
         offer = Offer(
             loads=[each.loads for each in offered],
             amounts=[each.amounts for each in offered],
@@ -148,10 +160,7 @@ class Executor:
             index=[each.number for each in offered],
             has_dummy=self._dummy is not None,
         )
-        form = self._settings.form
-        with self._connected():
-            rows = self._transport.gather(form.message(offer, self._pass, number))
-        return form.table(rows)
+        return self._settings.form.message(offer, self._pass, number)
 
     def _planned(self, number: int, table: Table) -> tuple[Int64, Plan | None]:
         """Return the cell of every pack, (n_packs,), and the plan, if one was made."""
@@ -179,8 +188,10 @@ class Executor:
         n_ranks = self._settings.grid.n_ranks
         source, target = table.home_rank, cell % n_ranks
         moved = np.flatnonzero(source != target)
-        held = np.bincount(target, minlength=n_ranks)
-        bare = np.flatnonzero((table.has_dummy == 0) & (held == 0))
+        bare = np.flatnonzero((table.has_dummy == 0) & (np.bincount(target, minlength=n_ranks) == 0))
+        if not len(moved) + len(bare):
+            nothing = route(moved, moved, moved, moved, n_ranks)
+            return nothing, nothing
         pack = np.concatenate([moved, np.zeros(len(bare), dtype=np.int64)])
         ends = [np.concatenate(each) for each in ((source[moved], source[:1].repeat(len(bare))), (target[moved], bare))]
         return (
@@ -219,30 +230,25 @@ class Executor:
         self,
         table: Table,
         cell: Int64,
+        lacking: Int64,
         offered: Sequence[Weighed],
         received: Mapping[int, object],
         manifest: Manifest,
-    ) -> tuple[tuple[tuple[tuple[object, PackId | None], ...], ...], int]:
-        """Return this rank's packs by micro-step, dummies at the end of each, and the number of dummies of all."""
+    ) -> tuple[tuple[tuple[object, PackId | None], ...], ...]:
+        """Return this rank's packs by micro-step, dummies at the end of each, as many as each cell is ``lacking``."""
         grid = self._settings.grid
-        held = np.bincount(cell, minlength=grid.n_cells)
-        wanted = self._settings.fill(held)
+        laid: list[list[tuple[object, PackId | None]]] = [[] for _ in range(grid.n_micro_steps)]
+        here = np.flatnonzero(cell % grid.n_ranks == self._rank)
+        origin = (each[here].tolist() for each in (cell, table.home_rank, table.place, table.index))
+        for pack, own, rank, place, index in zip(here.tolist(), *origin, strict=True):
+            content = manifest.stays(offered[place].pack) if rank == self._rank else received[pack]
+            laid[own // grid.n_ranks].append((content, PackId(rank, index)))
         dummy: list[object] = []  # made once, where it is needed
-        cells = []
-        for micro_step in range(grid.n_micro_steps):
-            own = micro_step * grid.n_ranks + self._rank
-            packs: list[tuple[object, PackId | None]] = []
-            here = np.flatnonzero(cell == own)
-            origin = (each[here].tolist() for each in (table.home_rank, table.place, table.index))
-            for pack, rank, place, index in zip(here.tolist(), *origin, strict=True):
-                content = manifest.stays(offered[place].pack) if rank == self._rank else received[pack]
-                packs.append((content, PackId(rank, index)))
-            for _ in range(int(wanted[own] - held[own])):
-                if not dummy:
-                    dummy = [manifest.stays(*self._dummy) if self._dummy else next(iter(received.values()))]
-                packs.append((dummy[0], None))
-            cells.append(tuple(packs))
-        return tuple(cells), int((wanted - held).sum())
+        for packs, n in zip(laid, lacking[self._rank :: grid.n_ranks].tolist(), strict=True):
+            if n:
+                dummy = dummy or [manifest.stays(*self._dummy) if self._dummy else next(iter(received.values()))]
+                packs.extend([(dummy[0], None)] * n)
+        return tuple(map(tuple, laid))
 
     def _explain(self, ranks: Mapping[str, Sequence[int]]) -> str:
         return "plans differ: " + ", ".join(

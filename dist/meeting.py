@@ -6,16 +6,16 @@ late, raises, or closes is seen by name, for as long as it takes, while nobody i
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from threading import Event
 from time import monotonic, sleep
-from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
-from .errors import ExchangeError, ExchangeTimeout, RankClosed, RankDisagreement, RankFailed, RankLost
+from .errors import ExchangeError
+from .roll import Roll, Verdict, line
 from .store import Holder, Store
 
 __all__ = ["Meeting", "Patience"]
@@ -30,6 +30,7 @@ POLL_S = 0.1  # the longest pause between two looks; they grow with the time wai
 WARN_S = 10.0
 ROLL_CALL_S = 0.8  # for survivors to report; twice that while more than one is missing
 DETAILS = 4_000  # characters of a traceback that travel
+ROLLS = 3  # keys for rolls
 
 
 class Patience:
@@ -73,12 +74,20 @@ def _asking(method: Callable[Concatenate[Meeting, P], T]) -> Callable[Concatenat
     return asking
 
 
+def _listed(ranks: Mapping[str, Sequence[int]]) -> str:
+    return ", ".join(f"ranks {', '.join(map(str, those))}: {word}" for word, those in ranks.items())
+
+
 class Meeting:
     """The meetings of one pass over the data, numbered 0, 1, ...; one thread of each rank takes part.
 
-    Each meeting has one verdict: ranks go on together, or all raise the same error. All verdicts are written to one
-    key, each over the one before, compare-and-set: the first for a meeting wins. One for a later meeting says that all
-    have gone on from this one. Keys stay few: one per rank and four. Requests are few: they are what a meeting costs.
+    In each, ranks go on together, or all raise the same error: its `Roll` says which. A rank that comes appends a line
+    and reads the roll; the last to come so learns in one request that all are there, and others look again. Requests
+    are few: they are what a meeting costs.
+
+    Three keys hold the rolls of all meetings, each in turn. Rank 0 empties that of the next meeting before it comes to
+    this one: it has then left the meeting before, to which hence all had come, who so had left the one before that, the
+    last to use the key; and who writes to the next has seen rank 0 come to this one, so writes after it was emptied.
     """
 
     def __init__(
@@ -98,202 +107,154 @@ class Meeting:
         self._round, self._step = 0, -1
         self._phase = "start"
         self._met = "start"  # where all ranks were in the last meeting
-        self._verdict = NONE
+        self._roll, self._told = Roll(n_ranks), ""
         self._last = last
 
     def at(self, step: int, phase: str) -> None:
-        """Note where this rank is; others can read it from the next `enter` or `meet` on, if that takes a while."""
+        """Note where this rank is, for its own errors."""
         self._step, self._phase = step, phase
 
     @_asking
     def enter(self, step: int, phase: str) -> None:
         """Say where this rank is, for others to read when they miss it."""
         self.at(step, phase)
-        self._sign("")
+        self._write("at", self._here)
+
+    def meet(self, word: str = "", explain: Callable[[Mapping[str, Sequence[int]]], str] = _listed) -> None:
+        """`come`, and `wait`."""
+        self.come(word)
+        self.wait(explain)
 
     @_asking
-    def meet(self, word: str = "", explain: Callable[[dict[str, list[int]]], str] | None = None) -> None:
-        """Wait until every rank is here; with the same ``word``, if they bring one. Raises on all ranks alike:
+    def come(self, word: str = "") -> None:
+        """Say that this rank is here, with the ``word`` that all must bring. What it does until it waits costs no time:
+        the way to the store, and to the others, takes as long."""
+        if self._rank == 0:
+            self._store.set(_key(self._round + 1), "")
+        self._write("here", word)
+
+    @_asking
+    def wait(self, explain: Callable[[Mapping[str, Sequence[int]]], str] = _listed) -> None:
+        """Wait until every rank is here. Raises on all ranks alike:
 
         `RankDisagreement` (``explain`` tells from ranks by word what differs), `RankFailed`, `RankClosed`, `RankLost`
-        or `ExchangeTimeout`, by what the verdict says.
+        or `ExchangeTimeout`, by what the roll says.
         """
-        if word:
-            self._sign(word)
-        if self._store.add("arrived", 1) < self._n_ranks * (self._round + 1):
-            self._wait(word)
-        elif word:
-            self._judge(explain)
-        else:
-            self._rule("go")
-        if self._verdict.round == self._round and self._verdict.kind != "go":
-            raise self._verdict.error()
+        self._look()
+        self._until_over()
+        if self._roll.verdict is not None:
+            raise self._roll.verdict.error()
+        if ranks := self._roll.differ():
+            odd = sorted(rank for those in sorted(ranks.values(), key=len)[:-1] for rank in those)
+            raise Verdict("disagreed", odd, explain(ranks), "", self._step, self._phase).error()
         if self._last is not None:
             self._last.forget()
             self._last = None
-        self._round += 1
-        self._met = f"step {self._step}, {self._phase}"
+        self._go_on()
 
     @_asking
     def tell(self, text: str) -> None:
         """Leave ``text`` for those who come to the next meeting."""
-        self._store.set(f"told/{self._round % 2}", text)
+        self._write("told", text)
 
-    @_asking
     def told(self) -> str:
         """Return what was told before the last meeting."""
-        return self._store.get(f"told/{(self._round - 1) % 2}").decode()
+        return self._told
 
     @_asking
     def fail(self, error: BaseException, trace: str) -> None:
         """Tell the others that this rank raised."""
-        text = f"{type(error).__name__}: {error}"
-        self._rule("failed", [self._rank], text, trace[-DETAILS:])
+        self._leave("failed", f"{type(error).__name__}: {error}", trace[-DETAILS:])
 
     @_asking
     def close(self) -> None:
         """Tell the others that this rank comes no more."""
-        self._rule("closed", [self._rank])
+        self._leave("closed")
 
     @_asking
     def lose(self, error: BaseException) -> ExchangeError:
         """Return the error to raise after a collective broke off with ``error``: it names the ranks that are gone.
 
-        Every survivor reports here; who does not within some seconds is missing.
+        Every survivor answers here, or has come to the next meeting; who does not within some seconds is missing.
         """
-        self._store.set(f"survivor/{self._rank}/{self._round}", "")
+        self._write("answers")
+        self._look()
         begin = monotonic()
-        missing = self._silent()
-        while missing and monotonic() - begin < (ROLL_CALL_S if len(missing) == 1 else 2 * ROLL_CALL_S):
+        while not self._roll.over and (missing := self._roll.silent()):
+            if monotonic() - begin > (ROLL_CALL_S if len(missing) == 1 else 2 * ROLL_CALL_S):
+                break
             sleep(0.05)
-            missing = self._silent()
-        where = self._where(missing)
-        text = f"{where or 'a connection was lost, though every rank answers'}. Reported here: {error}".strip()
-        self._rule("lost", missing, text)
-        return self._verdict.error()
+            self._look()
+        if not self._roll.over:
+            missing = self._roll.silent()
+            where = self._where(missing) or "a connection was lost, though every rank answers"
+            self._rule("lost", missing, f"{where}. Reported here: {error}".strip())
+        assert self._roll.verdict is not None, "all have come, this rank too"
+        return self._roll.verdict.error()
 
     def forget(self) -> None:
-        """Remove this rank's keys. To be called once a later pass has begun: nobody reads them then."""
-        keys = [f"rank/{self._rank}"]
+        """Remove the keys. To be called once a later pass has begun: nobody reads them then."""
         if self._rank == 0:
-            keys += ["arrived", "told/0", "told/1", "verdict"]
-        for key in keys:
-            self._store.delete_key(key)
+            for round_ in range(ROLLS):
+                self._store.delete_key(_key(round_))
 
-    def _sign(self, word: str, *, waiting: bool = False) -> None:
-        """Leave the number of meetings that this rank has come to, where it is, and its word."""
-        n_meetings = self._round + waiting
-        self._store.set(f"rank/{self._rank}", json.dumps([n_meetings, f"step {self._step}, {self._phase}", word]))
+    @property
+    def _here(self) -> str:
+        return f"step {self._step}, {self._phase}"
 
-    def _silent(self) -> list[int]:
-        return [r for r in range(self._n_ranks) if not self._store.check([f"survivor/{r}/{self._round}"])]
+    def _write(self, kind: str, content: str | Sequence[object] = "") -> None:
+        self._store.append(_key(self._round), line(self._rank, kind, content))  # sent, and not waited for
 
-    def _judge(self, explain: Callable[[dict[str, list[int]]], str] | None) -> None:
-        signed = self._store.multi_get([f"rank/{rank}" for rank in range(self._n_ranks)])
-        ranks: dict[str, list[int]] = {}
-        for rank, text in enumerate(signed):
-            ranks.setdefault(json.loads(text)[2], []).append(rank)
-        if len(ranks) == 1:
-            self._rule("go")
-            return
-        odd = sorted(rank for those in sorted(ranks.values(), key=len)[:-1] for rank in those)
-        self._rule("disagreed", odd, explain(ranks) if explain else _listed(ranks))
+    def _look(self) -> None:
+        # compare-and-set of a text that no roll is: reads in one request, without waiting for the key
+        self._roll.read(self._store.compare_set(_key(self._round), "?", "?").decode())
 
-    def _wait(self, word: str) -> None:
-        begin, signed, warned = monotonic(), False, False
-        while True:
-            # compare-and-set of a text that no verdict has: reads in one request, without waiting for the key
-            self._read(self._store.compare_set("verdict", "?", "?"))
-            if self._verdict.round >= self._round:
-                return
-            if self._stop.is_set():
-                self.close()
-                return
-            if dead := self._ended():
-                self._rule("lost", dead, f"{self._where(dead)}, whose process has ended")
-                return
-            waited, passed = self._patience.waited, monotonic() - begin
-            if waited > self._patience.timeout_s:
-                missing = self._missing()
-                self._rule("late", missing, f"{self._where(missing)}, after {self._patience.timeout_s:g} s")
-                return
-            if waited > WARN_S and not warned:
-                warned = True
-                log.warning("step %d, %s: still waiting for %s", self._step, self._phase, self._where(self._missing()))
-            if passed > LOOK_AGAIN_S:
-                if not signed:
-                    self._sign(word, waiting=True)
-                    signed = True
-                sleep(min(passed / 8, POLL_S))
+    def _leave(self, kind: str, text: str = "", details: str = "") -> None:
+        self._rule(kind, [self._rank], text, details)
+        if (
+            self._roll.verdict is None
+        ):  # it had come, as had all others: they have gone on, and hear of it where they are
+            self._go_on()
+            self._rule(kind, [self._rank], text, details)
 
-    def _missing(self) -> list[int]:
-        """Ranks that do not wait in this meeting: they have not come, or died on the threshold."""
-        return [rank for rank in range(self._n_ranks) if self._signed(rank)[0] <= self._round]
-
-    def _where(self, ranks: list[int]) -> str:
-        return ", ".join(f"rank {rank} ({self._signed(rank)[1]})" for rank in ranks)
-
-    def _signed(self, rank: int) -> tuple[int, str]:
-        """Return the number of meetings that a rank has come to, and where it was."""
-        key = f"rank/{rank}"
-        if not self._store.check([key]):
-            return 0, f"last at {self._met}" if self._round else "not seen yet"
-        n_meetings, where, _ = json.loads(self._store.get(key))
-        return n_meetings, f"last at {where if n_meetings >= self._round else self._met}"
+    def _go_on(self) -> None:
+        self._round, self._met, self._told = self._round + 1, self._here, self._roll.told
+        self._roll = Roll(self._n_ranks)
 
     def _rule(self, kind: str, ranks: Sequence[int] = (), text: str = "", details: str = "") -> None:
-        """Write a verdict on this meeting, unless there is one; then take that."""
-        if self._verdict.round < self._round:
-            verdict = json.dumps([self._round, kind, ranks, text, details, self._step, self._phase])
-            self._read(self._store.compare_set("verdict", self._verdict.written, verdict))
+        """Write a verdict on this meeting, which ends it unless it had ended before, and see how it did."""
+        self._write("verdict", (kind, ranks, text, details, self._step, self._phase))
+        self._look()
 
-    def _read(self, content: bytes) -> None:
-        written = content.decode()
-        if written not in ("?", self._verdict.written):
-            self._verdict = Verdict(written, *json.loads(written))
+    def _until_over(self) -> None:
+        begin, warned = monotonic(), False
+        while not self._roll.over:
+            waited, passed = self._patience.waited, monotonic() - begin
+            if self._stop.is_set():
+                self._rule("closed", [self._rank])
+            elif dead := self._ended():
+                self._rule("lost", dead, f"{self._where(dead)}, whose process has ended")
+            elif waited > self._patience.timeout_s:
+                missing = self._roll.missing()
+                self._rule("late", missing, f"{self._where(missing)}, after {self._patience.timeout_s:g} s")
+            else:
+                if waited > WARN_S and not warned:
+                    warned = True
+                    log.warning("%s: still waiting for %s", self._here, self._where(self._roll.missing()))
+                if passed > LOOK_AGAIN_S:
+                    sleep(min(passed / 8, POLL_S))
+                self._look()
 
+    def _where(self, ranks: Sequence[int]) -> str:
+        return ", ".join(f"rank {rank} ({self._last_at(rank)})" for rank in ranks)
 
-class Verdict(NamedTuple):
-    """How a meeting ended: ``kind`` "go", or what went wrong, on which ranks, and where the one was who wrote it."""
-
-    written: str
-    round: int
-    kind: str
-    ranks: list[int]
-    text: str
-    details: str
-    step: int
-    phase: str
-
-    def error(self) -> ExchangeError:
-        """Return what every rank raises."""
-        who = f"rank{'s' * (len(self.ranks) > 1)} {', '.join(map(str, self.ranks))}"
-        where = f"step {self.step}, {self.phase}"
-        cls: type[ExchangeError]
-        match self.kind:
-            case "disagreed":
-                message, cls = f"{where}: {self.text}. Nothing was moved.", RankDisagreement
-            case "failed":
-                message, cls = f"{where}: {who} raised {self.text}", RankFailed
-            case "closed":
-                message = f"{where}: {who} closed its loader. End all ranks at the same step, or use at_end."
-                cls = RankClosed
-            case "late":
-                message = (
-                    f"{where}: waited in vain for {self.text}. It is dead, stopped, or its training loop asks for no "
-                    f"packs; raise timeout if it was only slow."
-                )
-                cls = ExchangeTimeout
-            case _:
-                message, cls = f"{where}: lost {self.text}", RankLost
-        error = cls(message, tuple(self.ranks), self.step, self.phase)
-        if isinstance(error, RankFailed):
-            error.details = self.details
-        return error
+    def _last_at(self, rank: int) -> str:
+        if rank in self._roll.words:
+            return f"last at {self._here}"
+        if rank in self._roll.at:
+            return f"last at {self._roll.at[rank]}"
+        return f"last at {self._met}" if self._round else "not seen yet"
 
 
-NONE = Verdict("", -1, "go", [], "", "", -1, "start")
-
-
-def _listed(ranks: dict[str, list[int]]) -> str:
-    return ", ".join(f"ranks {', '.join(map(str, those))}: {word}" for word, those in ranks.items())
+def _key(round_: int) -> str:
+    return f"roll/{round_ % ROLLS}"

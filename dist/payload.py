@@ -29,7 +29,8 @@ MAGIC, VERSION = b"EVEN", 2
 PREFIX = struct.Struct("<4sHHII")  # magic, version, 0, length and checksum of the head
 MARSHAL = 2  # the version without references: equal heads have equal bytes
 SAME_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.complex128}
-DTYPES = {str(each).removeprefix("torch."): each for each in vars(torch).values() if isinstance(each, torch.dtype)}
+NAMES = {each: str(each).removeprefix("torch.") for each in vars(torch).values() if isinstance(each, torch.dtype)}
+DTYPES = {name: each for each, name in NAMES.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +42,7 @@ class Parcel:
     """
 
     head: bytes
-    leaves: list[AnyArray]
+    leaves: list[AnyArray | torch.Tensor]
     n_bytes: int
     tensors: list[torch.Tensor]
     n_tensor_bytes: int
@@ -52,7 +53,7 @@ class Parcel:
         prefix = PREFIX.pack(MAGIC, VERSION, 0, len(self.head), zlib.crc32(self.head))
         end = _filled(out, 0, np.frombuffer(prefix + self.head, dtype=np.uint8))
         for leaf in self.leaves:
-            end = _filled(out, end, leaf)
+            end = _filled(out, end, _numbers(leaf).numpy() if isinstance(leaf, torch.Tensor) else leaf)
 
 
 def parcel(tree: object, device: torch.device | None = None) -> Parcel:
@@ -65,23 +66,20 @@ def parcel(tree: object, device: torch.device | None = None) -> Parcel:
     """
     structure, leaves, paths = taken_apart(tree)
     abouts: list[tuple[object, ...]] = []
-    arrays: list[AnyArray] = []
+    framed: list[AnyArray | torch.Tensor] = []
     tensors: list[torch.Tensor] = []
     for leaf, path in zip(leaves, paths, strict=True):
         if not isinstance(leaf, torch.Tensor):
             about, array = _taken(leaf, path)
-            arrays.append(array)
+            framed.append(array)
         else:
             _check_tensor(leaf, path, device)
             about = _described(leaf, apart=device is not None)
-            if device is None:
-                arrays.append(_numbers(leaf).numpy())
-            else:
-                tensors.append(leaf)
+            (framed if device is None else tensors).append(leaf)
         abouts.append(about)
     head = marshal.dumps((structure, abouts), MARSHAL)  # type: ignore[arg-type]
-    n_bytes = aligned(PREFIX.size + len(head)) + sum(aligned(each.nbytes) for each in arrays)
-    return Parcel(head, arrays, n_bytes, tensors, sum(aligned(each.nbytes) for each in tensors))
+    n_bytes = aligned(PREFIX.size + len(head)) + sum(aligned(each.nbytes) for each in framed)
+    return Parcel(head, framed, n_bytes, tensors, sum(aligned(each.nbytes) for each in tensors))
 
 
 def write_tensors(tensors: Iterable[torch.Tensor], buffer: torch.Tensor) -> None:
@@ -168,8 +166,7 @@ def _described(tensor: torch.Tensor, apart: bool) -> tuple[object, ...]:
     """Return what must be known about a tensor besides its bytes; the shape is that of `_numbers`."""
     last = _channels_last(tensor)
     shape = list(tensor.movedim(1, -1).shape if last else tensor.shape)
-    name = str(tensor.dtype).removeprefix("torch.")
-    return "apart" if apart else "tensor", name, shape, tensor.requires_grad, last
+    return "apart" if apart else "tensor", NAMES[tensor.dtype], shape, tensor.requires_grad, last
 
 
 def _numbers(tensor: torch.Tensor) -> torch.Tensor:

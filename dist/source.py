@@ -57,6 +57,7 @@ class Source:
         position: Position,
     ) -> None:
         self._packs, self._loads, self._stages, self._amounts = packs, loads, stages, amounts
+        self._names = (*stages, *amounts)
         self._carried = deque(position.carried)
         self._drawn = position.drawn
         self._first = position.drawn - len(position.carried)
@@ -97,7 +98,7 @@ class Source:
 
     def _weigh(self, pack: object) -> tuple[tuple[int, ...], tuple[int, ...]]:
         given: object = self._loads(pack)
-        names = (*self._stages, *self._amounts)
+        names = self._names
         if isinstance(given, Mapping):
             missing = [name for name in names if name not in given]
             if missing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 from .errors import InvalidParameter
 
@@ -26,6 +27,10 @@ class Algorithm:
 
     def __repr__(self) -> str:
         """Return the text that the registry parses back: ``LeastMovement(Refine(LPT()), tolerance_ppm=100)``."""
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         texts: list[str] = []
         named = False  # algorithms inside come first and need no name; what is at its default goes unsaid
         for field in fields(self):

@@ -36,6 +36,8 @@ SUM_LIMIT = 2**62  # sums stay below it, so that adding or subtracting two of th
 
 def as_int(name: str, value: object, error: Error, *, least: int, most: int = SUM_LIMIT - 1) -> int:
     """Return ``value`` as an int in [least, most]; bools, floats and texts are refused."""
+    if type(value) is int and least <= value <= most:  # nearly always, and asking for the abstract class is slow
+        return value
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
         raise error(f"{name} must be an integer; got {value!r} ({type(value).__name__}).")
     if not least <= int(value) <= most:
@@ -72,13 +74,15 @@ def as_int64(
         _refuse_odd_objects(name, array, error, remedy, columns)
     if array.dtype.kind not in "iuO":
         raise error(f"{name} must be integers; got dtype {array.dtype}. {remedy}")
-    if array.size and not (least <= array.min() and array.max() <= most):
-        low = bool(array.min() < least)
-        bad, limit = (array < least, f">= {least}") if low else (array > most, f"<= {most}")
+    smallest, largest = (int(array.min()), int(array.max())) if array.size else (least, least)
+    if smallest < least or largest > most:
+        bad, limit = (array < least, f">= {least}") if smallest < least else (array > most, f"<= {most}")
         raise error(f"{name} must be {limit}; {_place(name, array, bad, columns)}. {remedy}")
     result = np.array(array, dtype=np.int64, order="C")
-    if summed:
-        _check_sums(name, result, error, remedy)
+    if summed and largest * array.size >= SUM_LIMIT:
+        total = exact_sum(result)
+        if total >= SUM_LIMIT:
+            raise error(f"the sum of {name} must be below 2**62; it is {total}. {remedy}")
     return read_only(result)
 
 
@@ -152,15 +156,6 @@ def _refuse_odd_objects(name: str, array: AnyArray, error: Error, remedy: str, c
     odd = np.reshape(np.array(flags, dtype=np.bool_), array.shape)
     if odd.any():
         raise error(f"{name} must be integers; {_place(name, array, odd, columns)}. {remedy}")
-
-
-def _check_sums(name: str, array: Int64, error: Error, remedy: str) -> None:
-    largest = int(array.max(initial=0))
-    if largest * array.size < SUM_LIMIT:
-        return
-    total = exact_sum(array)
-    if total >= SUM_LIMIT:
-        raise error(f"the sum of {name} must be below 2**62; it is {total}. {remedy}")
 
 
 def _place(name: str, array: AnyArray, bad: NDArray[np.bool_], columns: Sequence[str]) -> str:

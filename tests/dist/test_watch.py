@@ -66,7 +66,7 @@ def test_where_all_have_launched_no_rank_is_accused() -> None:
 def test_without_the_store_its_holder_is_named(holder: Holder, who: str) -> None:
     server = td.TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
     store = td.TCPStore("127.0.0.1", server.port, None, is_master=False)  # type: ignore[attr-defined]
-    watch = Watch(store, holder, 1, 2, 0, Patience(0.01))
+    watch = Watch(cast("Store", store), holder, 1, 2, 0, Patience(0.01))
     watch.launched(4)
     del server
     text = f"step 4, device exchange: the rendezvous store is gone, which {who} usually holds. "
