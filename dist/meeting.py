@@ -15,7 +15,7 @@ from time import monotonic, sleep
 from typing import Concatenate, ParamSpec, TypeVar
 
 from .errors import ExchangeError
-from .roll import Roll, Verdict, line
+from .roll import Roll, Verdict, line, listed
 from .store import Holder, Store
 
 __all__ = ["Meeting", "Patience"]
@@ -75,7 +75,7 @@ def _asking(method: Callable[Concatenate[Meeting, P], T]) -> Callable[Concatenat
 
 
 def _listed(ranks: Mapping[str, Sequence[int]]) -> str:
-    return ", ".join(f"ranks {', '.join(map(str, those))}: {word}" for word, those in ranks.items())
+    return ", ".join(f"ranks {listed(those)}: {word}" for word, those in ranks.items())
 
 
 class Meeting:
@@ -246,7 +246,7 @@ class Meeting:
                 self._look()
 
     def _where(self, ranks: Sequence[int]) -> str:
-        return ", ".join(f"rank {rank} ({self._last_at(rank)})" for rank in ranks)
+        return listed([f"rank {rank} ({self._last_at(rank)})" for rank in ranks])
 
     def _last_at(self, rank: int) -> str:
         if rank in self._roll.words:

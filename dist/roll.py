@@ -14,7 +14,15 @@ from typing import NamedTuple
 
 from .errors import ExchangeError, ExchangeTimeout, RankClosed, RankDisagreement, RankFailed, RankLost
 
-__all__ = ["Roll", "Verdict", "line"]
+__all__ = ["Roll", "Verdict", "line", "listed"]
+
+SHOWN = 8  # ranks that a text names; the error knows all
+
+
+def listed(those: Sequence[object]) -> str:
+    """Return a list as text, the first ones if they are many."""
+    shown = ", ".join(map(str, those[:SHOWN]))
+    return f"{shown} and {len(those) - SHOWN} more" if len(those) > SHOWN else shown
 
 
 class Verdict(NamedTuple):
@@ -29,7 +37,7 @@ class Verdict(NamedTuple):
 
     def error(self) -> ExchangeError:
         """Return what every rank raises."""
-        who = f"rank{'s' * (len(self.ranks) > 1)} {', '.join(map(str, self.ranks))}"
+        who = f"rank{'s' * (len(self.ranks) > 1)} {listed(self.ranks)}"
         where = f"step {self.step}, {self.phase}"
         cls: type[ExchangeError]
         match self.kind:

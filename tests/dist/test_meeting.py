@@ -107,6 +107,13 @@ def test_a_late_rank_is_named_with_where_it_was_last() -> None:
     assert 0.5 <= time.monotonic() - begin < 3
 
 
+def test_of_many_late_ranks_the_text_names_some_and_the_error_knows_all() -> None:
+    outcomes = Party(11, timeout_s=0.3).run(arrive("ready"), *[lambda meeting: None] * 10)
+    text = r"vain for rank 1 \(not seen yet\), .*, rank 8 \(not seen yet\) and 2 more, after"
+    error = all_alike(outcomes[:1], ExchangeTimeout, text)
+    assert error.ranks == tuple(range(1, 11))
+
+
 def test_a_rank_that_never_said_where_it_was_is_known_from_the_last_meeting() -> None:
     """Who is not waited for tells nobody: that costs a request. But all were in the last meeting."""
     party = Party(2, timeout_s=0.5)
