@@ -17,6 +17,7 @@ from packing.arrays import Int64, as_int, as_int64, read_only
 from packing.samples import LimitsLike, SamplesLike
 
 from .errors import InvalidLoader
+from .settings import is_portable
 
 __all__ = ["BalancedBatchSampler", "BalancedSampler"]
 
@@ -39,6 +40,13 @@ class _Planned(Sampler[T], Generic[T]):
         self, balancer: Balancer, grid: GridLike, per_cell: int, seed: int, at_end: str, rank: int | None
     ) -> None:
         self._balancer, self._grid = balancer, Grid.of(grid)
+        if not isinstance(balancer, Balancer):
+            raise InvalidLoader(f"balancer must be a Balancer; got {balancer!r}. BALANCERS.parse reads texts.")
+        if self._grid.n_ranks > 1 and not is_portable(balancer):
+            raise InvalidLoader(
+                f"every rank plans for itself, and {balancer!r} may plan otherwise on another machine. Use Auto() or "
+                f"Prove(Auto()); or BalancedLoader, where one rank plans for all."
+            )
         self._per_cell = as_int("units per cell", per_cell, InvalidLoader, least=1)
         self._seed = as_int("seed", seed, InvalidLoader, least=0)
         if at_end not in ("drop", "repeat"):
@@ -141,6 +149,8 @@ class BalancedBatchSampler(_Planned[list[int]]):
         super().__init__(balancer, grid, packs_per_cell, seed, at_end, rank)
         self._samples, self._limits, self._cost = Samples.of(samples), Limits.of(limits), cost
         self._packer = packer or BestFitDecreasing()
+        if not isinstance(self._packer, Packer) or not isinstance(cost, Linear):
+            raise InvalidLoader(f"packer must be a Packer and cost a Linear; got {packer!r} and {cost!r}.")
         policy = self._limits.oversize
         if self._packer.cuts or policy in (Oversize.TRUNCATE, Oversize.SPLIT):
             cutting = repr(self._packer) if self._packer.cuts else str(policy)

@@ -88,7 +88,7 @@ class Settings:
     @cached_property
     def portable(self) -> bool:
         """Whether every rank computes the same plan; if not, rank 0 plans for all."""
-        return _portable(self.balancer)
+        return is_portable(self.balancer)
 
     def word(self) -> str:
         """What ranks compare: equal where these settings, and the versions that matter, are."""
@@ -154,10 +154,10 @@ class Settings:
         return plan.or_home()
 
 
-def _portable(value: object) -> bool:
+def is_portable(value: object) -> bool:
     """Whether a balancer, and all balancers inside it, give the same plan on every machine."""
     if isinstance(value, tuple):
-        return all(map(_portable, value))
+        return all(map(is_portable, value))
     if not isinstance(value, Algorithm):
         return True
-    return getattr(value, "portable", True) and all(map(_portable, vars(value).values()))
+    return getattr(value, "portable", True) and all(map(is_portable, vars(value).values()))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader, Dataset
 
-from balancers import LPT, Auto, Counts, Grid, Linear
+from balancers import ILP, LPT, Auto, Counts, Grid, LeastMovement, Linear
 from dist import BalancedBatchSampler, BalancedSampler, InvalidLoader
 from packing import Concatenate, Limits, Oversize, Oversized, Packer, Samples, Spans
 
@@ -48,6 +48,20 @@ def test_an_epoch_is_shuffled_by_its_number_alone() -> None:
     assert list(one[0]) == list(two[0])
     one[0].set_epoch(4)
     assert list(one[0]) != list(two[0])
+
+
+def test_what_cannot_plan_alike_on_every_rank_is_refused() -> None:
+    def sampler(balancer: object = LPT(), cost: object = COST, n_ranks: int = 2) -> BalancedBatchSampler:
+        return BalancedBatchSampler([5] * 9, grid=n_ranks, limits=100, cost=cost, balancer=balancer, rank=0)  # type: ignore[arg-type]
+
+    for wrong, message in (
+        ({"balancer": "LPT"}, "balancer must be a Balancer; got 'LPT'. BALANCERS.parse reads texts"),
+        ({"cost": 3}, "cost a Linear; got None and 3"),
+        ({"balancer": LeastMovement(ILP())}, r"LeastMovement\(ILP\(.*\)\) may plan otherwise on another machine. Use"),
+    ):
+        with pytest.raises(InvalidLoader, match=message):
+            sampler(**wrong)
+    sampler(ILP(), n_ranks=1)
 
 
 @given(st.integers(0, 120), st.sampled_from(["drop", "repeat"]))
