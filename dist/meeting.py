@@ -211,9 +211,7 @@ class Meeting:
 
     def _leave(self, kind: str, text: str = "", details: str = "") -> None:
         self._rule(kind, [self._rank], text, details)
-        if (
-            self._roll.verdict is None
-        ):  # it had come, as had all others: they have gone on, and hear of it where they are
+        if self._roll.verdict is None:  # all had come, this rank too: the others have gone on, and hear of it there
             self._go_on()
             self._rule(kind, [self._rank], text, details)
 
