@@ -78,6 +78,8 @@ def fit(amounts: Mapping[str, Int64], timings_us: ArrayLike, columns: Sequence[s
     """
     if isinstance(columns, str) or len(set(columns)) != len(columns):
         raise InvalidParameter(f"columns must be different names of amounts; got {columns!r}.")
+    if "fixed_us" in columns:
+        raise InvalidParameter('"fixed_us" is fitted anyway; columns name amounts of the packs.')
     parts, timings = _checked(amounts, timings_us, columns, least=len(columns) + 3)
     sizes = [float(part.max(initial=0)) or 1.0 for part in parts]
     scaled = [part / size for part, size in zip(parts, sizes, strict=True)]

@@ -128,3 +128,5 @@ def test_bad_timings_and_columns() -> None:
         fit({"images": images}, [100] * 8 + [200, 400], columns=("images",))
     with pytest.raises(InvalidParameter, match="different names of amounts; got 'tokens'"):
         fit(amounts, tokens, columns="tokens")
+    with pytest.raises(InvalidParameter, match='"fixed_us" is fitted anyway'):
+        fit(amounts, tokens, columns=("fixed_us",))
