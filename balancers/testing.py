@@ -29,7 +29,15 @@ from .references import allowed, brute_force_cost, naive_cost, step_optimum
 try:
     from hypothesis import assume
 
-    from packing.checking import CheckFailed, named, on_drawn, random_states, repr_parses, same_in_any_process
+    from packing.checking import (
+        CheckFailed,
+        named,
+        on_drawn,
+        random_states,
+        refusal_asked,
+        repr_parses,
+        same_in_any_process,
+    )
 
     from .drawn import FAMILIES, grids, large_problems, problems
 except ModuleNotFoundError as error:
@@ -163,11 +171,7 @@ def scaling_scales(balancer: Balancer, problem: Problem) -> None:
 
 def refusal_tells(balancer: Balancer, problem: Problem) -> None:
     """A refusal is a sentence, or None, the same when asked again, and asking changes nothing."""
-    before = repr(problem)
-    first, second = (balancer.refusal(problem) for _ in range(2))
-    assert first is None or (isinstance(first, str) and first), f"refusal must return a sentence or None, not {first!r}"
-    assert first == second, f"refusal said {first!r}, then {second!r}"
-    assert repr(problem) == before, f"refusal made {problem!r} of it"
+    refusal_asked(lambda: balancer.refusal(problem), problem)
 
 
 def refuses_before_work(balancer: Balancer, problem: Problem) -> None:

@@ -38,10 +38,10 @@ class Route:
         return received
 
     def sent_bytes(self, rank: int) -> int:
-        return int(self.sizes[rank].sum()) if len(self.pack) else 0
+        return int(self.sizes[rank].sum())
 
     def received_bytes(self, rank: int) -> int:
-        return int(self.sizes[:, rank].sum()) if len(self.pack) else 0
+        return int(self.sizes[:, rank].sum())
 
     def rounds(self, chunk: int = CHUNK) -> Iterator[tuple[Int64, Int64]]:
         """Yield (n_ranks, n_ranks) first and last bytes of each pair's data in each collective: the same on all ranks.

@@ -25,7 +25,7 @@ from .meeting import Meeting
 from .memory import Recycled
 from .metrics import Span
 from .payload import Parcel, parcel
-from .roll import listed
+from .roll import numbered
 from .settings import Mode, Settings
 from .source import Weighed
 from .streams import Event
@@ -253,7 +253,7 @@ class Executor:
 
     def _explain(self, ranks: Mapping[str, Sequence[int]]) -> str:
         return "plans differ: " + ", ".join(
-            f"rank{'s' * (len(those) > 1)} {listed(those)} planned {digest[:8]}.." for digest, those in ranks.items()
+            f"{numbered(those)} planned {digest[:8]}.." for digest, those in ranks.items()
         )
 
     @contextmanager

@@ -42,11 +42,9 @@ def gains_of(
     settings: Settings, table: Table, plan: Plan | None, ways: Sequence[Route], rank: int, dummies: int
 ) -> Gains:
     """Return the gains of one step. ``ways``: of the same packs, one route for each kind of bytes."""
-    if plan is not None and plan.home is not None:
-        problem, before = plan.problem, plan.home.busy
-    else:
-        problem = plan.problem if plan else settings.problem(table, 0)
-        before = busy_times(problem, settings.home(table).astype(np.int32))
+    problem = plan.problem if plan else settings.problem(table, 0)
+    home = plan.home if plan else None
+    before = home.busy if home else busy_times(problem, settings.home(table).astype(np.int32))
     cost = int(before.max(axis=1).sum())
     return Gains(
         packs=problem.n_packs,

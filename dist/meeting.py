@@ -74,7 +74,7 @@ def _asking(method: Callable[Concatenate[Meeting, P], T]) -> Callable[Concatenat
     return asking
 
 
-def _listed(ranks: Mapping[str, Sequence[int]]) -> str:
+def _by_word(ranks: Mapping[str, Sequence[int]]) -> str:
     return ", ".join(f"ranks {listed(those)}: {word}" for word, those in ranks.items())
 
 
@@ -120,7 +120,7 @@ class Meeting:
         self.at(step, phase)
         self._write("at", self._here)
 
-    def meet(self, word: str = "", explain: Callable[[Mapping[str, Sequence[int]]], str] = _listed) -> None:
+    def meet(self, word: str = "", explain: Callable[[Mapping[str, Sequence[int]]], str] = _by_word) -> None:
         """`come`, and `wait`."""
         self.come(word)
         self.wait(explain)
@@ -134,7 +134,7 @@ class Meeting:
         self._write("here", word)
 
     @_asking
-    def wait(self, explain: Callable[[Mapping[str, Sequence[int]]], str] = _listed) -> None:
+    def wait(self, explain: Callable[[Mapping[str, Sequence[int]]], str] = _by_word) -> None:
         """Wait until every rank is here. Raises on all ranks alike:
 
         `RankDisagreement` (``explain`` tells from ranks by word what differs), `RankFailed`, `RankClosed`, `RankLost`

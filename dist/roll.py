@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from .errors import ExchangeError, ExchangeTimeout, RankClosed, RankDisagreement, RankFailed, RankLost
 
-__all__ = ["Roll", "Verdict", "line", "listed"]
+__all__ = ["Roll", "Verdict", "line", "listed", "numbered"]
 
 SHOWN = 8  # ranks that a text names; the error knows all
 
@@ -23,6 +23,11 @@ def listed(those: Sequence[object]) -> str:
     """Return a list as text, the first ones if they are many."""
     shown = ", ".join(map(str, those[:SHOWN]))
     return f"{shown} and {len(those) - SHOWN} more" if len(those) > SHOWN else shown
+
+
+def numbered(ranks: Sequence[int]) -> str:
+    """Return "rank 3", or "ranks 1, 2, ..."."""
+    return f"rank{'s' * (len(ranks) > 1)} {listed(ranks)}"
 
 
 class Verdict(NamedTuple):
@@ -37,7 +42,7 @@ class Verdict(NamedTuple):
 
     def error(self) -> ExchangeError:
         """Return what every rank raises."""
-        who = f"rank{'s' * (len(self.ranks) > 1)} {listed(self.ranks)}"
+        who = numbered(self.ranks)
         where = f"step {self.step}, {self.phase}"
         cls: type[ExchangeError]
         match self.kind:

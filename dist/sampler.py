@@ -17,7 +17,7 @@ from packing.arrays import Int64, as_int, as_int64, read_only
 from packing.samples import LimitsLike, SamplesLike
 
 from .errors import InvalidLoader
-from .settings import is_portable
+from .settings import is_portable, require_balancer
 
 __all__ = ["BalancedBatchSampler", "BalancedSampler"]
 
@@ -40,8 +40,7 @@ class _Planned(Sampler[T], Generic[T]):
         self, balancer: Balancer, grid: GridLike, per_cell: int, seed: int, at_end: str, rank: int | None
     ) -> None:
         self._balancer, self._grid = balancer, Grid.of(grid)
-        if not isinstance(balancer, Balancer):
-            raise InvalidLoader(f"balancer must be a Balancer; got {balancer!r}. BALANCERS.parse reads texts.")
+        require_balancer(balancer)
         if self._grid.n_ranks > 1 and not is_portable(balancer):
             raise InvalidLoader(
                 f"every rank plans for itself, and {balancer!r} may plan otherwise on another machine. Use Auto() or "

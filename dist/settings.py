@@ -17,7 +17,7 @@ from packing.arrays import Int32, Int64, as_int
 from .agreement import Form, Table
 from .errors import InvalidLoader
 
-__all__ = ["AtEnd", "Mode", "Settings"]
+__all__ = ["AtEnd", "Mode", "Settings", "is_portable", "require_balancer"]
 
 
 class Mode(Enum):
@@ -60,8 +60,7 @@ class Settings:
         mode: str,
     ) -> Settings:
         """Raises `InvalidLoader`."""
-        if not isinstance(balancer, Balancer):
-            raise InvalidLoader(f"balancer must be a Balancer; got {balancer!r}. BALANCERS.parse reads texts.")
+        require_balancer(balancer)
         if grid.n_steps != 1:
             raise InvalidLoader(f"a loader acts on one step at a time; got {grid!r}. Use n_steps=1.")
         places = as_int("packs_per_cell", packs_per_cell, InvalidLoader, least=1)
@@ -152,6 +151,12 @@ class Settings:
         """Return the plan to act on: that of the balancer, or of ``cell`` if another rank has planned; or home."""
         plan = self.balancer.plan(problem) if cell is None else Plan(problem, cell, repr(self.balancer))
         return plan.or_home()
+
+
+def require_balancer(balancer: object) -> None:
+    """Raise `InvalidLoader` for what is no balancer."""
+    if not isinstance(balancer, Balancer):
+        raise InvalidLoader(f"balancer must be a Balancer; got {balancer!r}. BALANCERS.parse reads texts.")
 
 
 def is_portable(value: object) -> bool:

@@ -129,7 +129,8 @@ def exact_sum(values: Int64) -> int:
 
 
 def sums_by_key(amounts: Int64, key: Int64 | Int32, n: int) -> Int64:
-    """Return the sums of ``amounts`` with each ``key``, 0 to n - 1, (n,): integers, however large."""
+    """Return the sums of ``amounts`` with each ``key``, 0 to n - 1, (n,), in integers and without numba, which data
+    types must not load; packers have `counting.sums_by_group`."""
     sums = np.zeros(n, dtype=np.int64)
     np.add.at(sums, key, amounts)
     return sums

@@ -17,7 +17,7 @@ from .errors import EvenstepError
 from .registry import Registry
 from .replay import CONDITIONS, answers_under
 
-__all__ = ["CheckFailed", "named", "on_drawn", "random_states", "repr_parses", "same_in_any_process"]
+__all__ = ["CheckFailed", "named", "on_drawn", "random_states", "refusal_asked", "repr_parses", "same_in_any_process"]
 
 T = TypeVar("T")
 A = TypeVar("A", bound=Algorithm)
@@ -76,6 +76,15 @@ def on_drawn(
             raise CheckFailed(f"{algorithm!r} fails {name}: {seen}.", name) from error
 
     return run_all
+
+
+def refusal_asked(ask: Callable[[], str | None], case: object) -> None:
+    """Check that a refusal of ``case`` is a sentence, or None, the same when asked again, and changes nothing."""
+    before = repr(case)
+    first, second = ask(), ask()
+    assert first is None or (isinstance(first, str) and first), f"refusal must return a sentence or None, not {first!r}"
+    assert first == second, f"refusal said {first!r}, then {second!r}"
+    assert repr(case) == before, f"refusal made {case!r} of it"
 
 
 def repr_parses(registry: Registry[A], algorithm: A) -> None:

@@ -35,7 +35,7 @@ class Concatenate(Packer):
 
     def cut(self, samples: Samples, limits: Limits) -> Cut:
         tokens, align = samples.tokens, limits.align
-        length = limits.capacity // align * align
+        length = limits.longest
         footprints = -(-tokens // align) * align
         ends = np.cumsum(footprints)
         begins = ends - footprints

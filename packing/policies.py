@@ -95,8 +95,8 @@ def cut(samples: Samples, limits: Limits) -> Cut:
     on a column that the samples lack.
     """
     sizes, caps, names = _sizes(samples, limits)
-    longest = limits.capacity // limits.align * limits.align
-    if samples.shortest > 0 and samples.longest <= longest and (sizes[:, 1:] <= caps[1:]).all():  # the common case
+    whole = samples.shortest > 0 and samples.longest <= limits.longest and (sizes[:, 1:] <= caps[1:]).all()
+    if whole:  # the common case
         return Cut(None, None, None, sizes, caps, np.zeros(0, np.int64), LeftOver.nothing())
     empty = samples.tokens == 0
     over = (sizes > caps).any(axis=1) & ~empty
@@ -146,7 +146,7 @@ def _cut_tokens(
         samples, limits, over, "Give Samples(spans=...) for images; else use Oversize.DROP or Oversize.ISOLATE."
     )
     spans = samples.spans or Spans(np.zeros(len(samples) + 1, np.int64), [], [])
-    longest = limits.capacity // limits.align * limits.align  # of a piece
+    longest = limits.longest
     budgets = dict(limits.budgets)
     most_in_spans, most_spans = (budgets.get(name, SUM_LIMIT) for name in OF_SPANS)
     stuck = np.zeros(len(samples), dtype=np.bool_)

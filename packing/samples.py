@@ -172,6 +172,11 @@ class Limits:
         if not isinstance(self.oversize, Oversize):
             raise InvalidLimits(f"oversize must be a member of Oversize; got {self.oversize!r}.")
 
+    @property
+    def longest(self) -> int:
+        """The most tokens that a piece can have: with its alignment it is within the capacity."""
+        return self.capacity // self.align * self.align
+
     @classmethod
     def of(cls, limits: LimitsLike) -> Limits:
         """Return ``limits`` itself, or ``Limits(limits)`` for an int."""

@@ -27,7 +27,7 @@ from .targets import soft_amounts
 try:
     from hypothesis import assume
 
-    from .checking import CheckFailed, named, on_drawn, random_states, repr_parses, same_in_any_process
+    from .checking import CheckFailed, named, on_drawn, random_states, refusal_asked, repr_parses, same_in_any_process
     from .drawn import FAMILIES, Case, cases, large_cases
 except ModuleNotFoundError as error:
     raise missing_extra("packing.testing", error) from error
@@ -134,11 +134,7 @@ def input_untouched(packer: Packer, case: Case) -> None:
 
 def refusal_tells(packer: Packer, case: Case) -> None:
     """A refusal is a sentence, or None, the same when asked again, and asking changes nothing."""
-    before = repr(case)
-    first, second = (packer.refusal(case.samples, case.limits) for _ in range(2))
-    assert first is None or (isinstance(first, str) and first), f"refusal must return a sentence or None, not {first!r}"
-    assert first == second, f"refusal said {first!r}, then {second!r}"
-    assert repr(case) == before, f"refusal made {case!r} of it"
+    refusal_asked(lambda: packer.refusal(case.samples, case.limits), case)
 
 
 def refuses_before_work(packer: Packer, case: Case) -> None:
