@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,7 @@ __all__ = [
     "Int64",
     "as_int",
     "as_int64",
+    "bounded_int64",
     "descending_order",
     "exact_sum",
     "read_only",
@@ -31,6 +32,7 @@ A = TypeVar("A", bound=np.ndarray)
 AnyArray: TypeAlias = np.ndarray  # of any shape and kind, not yet checked
 Error: TypeAlias = Callable[[str], EvenstepError]
 
+CACHED = 2**16  # elements that stay in a CPU's cache while they are looked at three times
 SUM_LIMIT = 2**62  # sums stay below it, so that adding or subtracting two of them never leaves int64
 
 
@@ -62,6 +64,32 @@ def as_int64(
     ``error`` makes the exception from its text, ``remedy`` ends that text, ``columns`` names the columns of a
     two-dimensional array.
     """
+    return bounded_int64(
+        name, values, error, remedy=remedy, ndim=ndim, least=least, most=most, columns=columns, summed=summed
+    ).values
+
+
+class Bounded(NamedTuple):
+    """Checked integers, the smallest and the largest: both the smallest allowed where there are none."""
+
+    values: Int64
+    smallest: int
+    largest: int
+
+
+def bounded_int64(
+    name: str,
+    values: ArrayLike,
+    error: Error,
+    *,
+    remedy: str,
+    ndim: Sequence[int] = (1,),
+    least: int = 0,
+    most: int = SUM_LIMIT - 1,
+    columns: Sequence[str] = (),
+    summed: bool = True,
+) -> Bounded:
+    """As `as_int64`. Looks at each block of the array while it is in the cache, for memory is what this waits for."""
     array = _as_array(name, values, error)
     if array.ndim not in ndim:
         wanted = " or ".join(f"{n}-dimensional" for n in ndim)
@@ -74,16 +102,21 @@ def as_int64(
         _refuse_odd_objects(name, array, error, remedy, columns)
     if array.dtype.kind not in "iuO":
         raise error(f"{name} must be integers; got dtype {array.dtype}. {remedy}")
-    smallest, largest = (int(array.min()), int(array.max())) if array.size else (least, least)
-    if smallest < least or largest > most:
-        bad, limit = (array < least, f">= {least}") if smallest < least else (array > most, f"<= {most}")
-        raise error(f"{name} must be {limit}; {_place(name, array, bad, columns)}. {remedy}")
-    result = np.array(array, dtype=np.int64, order="C")
+    result = np.empty(array.shape, dtype=np.int64)
+    flat, copy = array.reshape(-1), result.reshape(-1)
+    smallest, largest = (most, least) if array.size else (least, least)
+    for begin in range(0, array.size, CACHED):
+        block = flat[begin : begin + CACHED]
+        smallest, largest = min(smallest, int(block.min())), max(largest, int(block.max()))
+        if smallest < least or largest > most:
+            bad, limit = (array < least, f">= {least}") if smallest < least else (array > most, f"<= {most}")
+            raise error(f"{name} must be {limit}; {_place(name, array, bad, columns)}. {remedy}")
+        copy[begin : begin + CACHED] = block
     if summed and largest * array.size >= SUM_LIMIT:
         total = exact_sum(result)
         if total >= SUM_LIMIT:
             raise error(f"the sum of {name} must be below 2**62; it is {total}. {remedy}")
-    return read_only(result)
+    return Bounded(read_only(result), smallest, largest)
 
 
 class Immutable:

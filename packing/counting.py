@@ -59,8 +59,9 @@ def members_and_sums(group_of: Int32, n_groups: int, sizes: Int64, most: int, me
         rank[i] = both >> bits
         counts[group] = both + (1 << bits) + first[i]
     sums = np.zeros((n_groups, sizes.shape[1]), dtype=np.int64)
-    sums[:, 0] = counts & ((1 << bits) - 1)
-    counts >>= bits
+    for each in range(n_groups):
+        sums[each, 0] = counts[each] & ((1 << bits) - 1)
+        counts[each] >>= bits
     for k in range(1, sizes.shape[1]):
         for i in range(n):
             sums[index(group_of[i]), k] += sizes[i, k]
@@ -74,17 +75,19 @@ def _by_rank(group_of: Int32, rank: Int32, offsets: Int64, members: Int64) -> No
 
     ``rank``: (n,) of each member in its group, in the first half of the memory of ``members``.
     """
-    start = np.empty(len(offsets), dtype=np.int32)  # half the memory to jump about in
+    start = offsets.view(np.int32)  # half the memory to jump about in; the last of ``offsets`` holds none
     place = 0
-    for group in range(len(offsets)):
+    for group in range(len(offsets)):  # rising: what is written over has been read
+        count = offsets[group]
         start[group] = place
-        place += offsets[group]
-        offsets[group] = start[group]
+        place += count
     short = members.view(np.int32)[len(rank) :]  # half as well: members as int32, in the second half of their own place
     for i in range(len(rank)):
         short[index(start[index(group_of[i])] + rank[i])] = i
-    for i in range(len(short)):  # rising: what is written over has been read
+    for i in range(len(short)):  # rising again
         members[i] = short[i]
+    for group in range(len(offsets) - 1, -1, -1):  # and falling
+        offsets[group] = start[group]
 
 
 @kernel

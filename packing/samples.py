@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .arrays import Int64, as_int, as_int64, read_only
+from .arrays import Int64, as_int, as_int64, bounded_int64, read_only
 from .errors import InvalidLimits, InvalidSamples
 from .spans import Spans
 
@@ -58,7 +58,7 @@ class Samples:
         self, tokens: ArrayLike, columns: Mapping[str, ArrayLike] | None = None, spans: Spans | None = None
     ) -> None:
         remedy = "Lengths are counts: whole numbers >= 0 whose sum is below 2**62."
-        checked = as_int64("tokens", tokens, InvalidSamples, remedy=remedy)
+        checked, shortest, longest = bounded_int64("tokens", tokens, InvalidSamples, remedy=remedy)
         named: dict[str, Int64] = {}
         if not isinstance(columns, Mapping | None):
             raise InvalidSamples(f"columns must be a mapping from names to values; got {type(columns).__name__}.")
@@ -76,8 +76,8 @@ class Samples:
         object.__setattr__(self, "tokens", checked)
         object.__setattr__(self, "columns", MappingProxyType(named))
         object.__setattr__(self, "spans", spans)
-        object.__setattr__(self, "shortest", int(checked.min()) if len(checked) else 0)
-        object.__setattr__(self, "longest", int(checked.max(initial=0)))
+        object.__setattr__(self, "shortest", shortest)
+        object.__setattr__(self, "longest", longest)
 
     def __len__(self) -> int:
         return len(self.tokens)
