@@ -47,7 +47,7 @@ class Even:
         ("even, ladder", EvenPacking((TARGET,), profile="ladder")),
         ("even, attention", EvenPacking((TARGET, "tokens_squared"), weight=0.125, rounds=60)),
     )
-    streamed: tuple[str, Packer] = ("even, stream", EvenPacking((TARGET,), fill=0.999, rounds=32))
+    streamed: tuple[str, Packer] = ("even, stream", EvenPacking((TARGET,), fill=0.999, rounds=30))
     buffer_size: int = 1_000
     budget: float = 1.1
     files: tuple[Path, ...] = ()

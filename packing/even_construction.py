@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from math import sqrt
+from math import inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
 
 from .arrays import Int32, Int64, descending_order
-from .decreasing import best_fit_decreasing
 from .heaps import sift_down
 from .jit import kernel
-from .kernels import best_fit_into
+from .kernels import best_fit, best_fit_into
 
 __all__ = ["Ordered", "Recipe", "by_recipe", "construct"]
 
@@ -56,41 +55,40 @@ def construct(tokens: Int64, amounts: Int64, capacity: int, fill: float) -> Int3
     n, some = len(tokens), min(len(tokens), PORTION)
     portion = np.arange(some) * n // max(some, 1)
     ordered = Ordered.of(tokens[portion], amounts[portion])
-    least, chosen, packs = 0.0, None, np.empty(0, dtype=np.int32)
+    total = int(ordered.tokens.sum())
+    least, chosen, packs = inf, None, np.empty(0, dtype=np.int32)
     for recipe in RECIPES:
         pack_of = by_recipe(ordered, capacity, fill, recipe)
-        n_packs = int(pack_of.max(initial=-1)) + 1
-        missing = fill - int(ordered.tokens.sum()) / max(n_packs * capacity, 1)
-        badness = FILL_WEIGHT * max(missing, 0.0) + variation(ordered.amounts, pack_of, n_packs)
-        if recipe is None or badness < least:
+        n_packs, variation = _spread(ordered.amounts, pack_of)
+        badness = FILL_WEIGHT * max(fill - total / max(n_packs * capacity, 1), 0.0) + variation
+        if badness < least:
             least, chosen, packs = badness, recipe, pack_of
     return packs if some == n else by_recipe(Ordered.of(tokens, amounts), capacity, fill, chosen)
 
 
 def by_recipe(samples: Ordered, capacity: int, fill: float, recipe: Recipe | None) -> Int32:
     """Return the pack of each of ``samples``, (n,), numbered without gaps, as ``recipe`` has it: see `_phases`."""
-    if recipe is None:
-        return best_fit_decreasing(samples.tokens, capacity)
-    return _phases(*samples, capacity, fill, *recipe)
-
-
-def variation(amounts: Int64, pack_of: Int32, n_packs: int) -> float:
-    """Return the standard deviation of the packs' sums divided by their mean; 0.0 where nothing varies."""
-    mean = int(amounts.sum()) / max(n_packs, 1)
-    return sqrt(squared_deviations(amounts, pack_of, n_packs) / n_packs) / mean if mean else 0.0
+    if recipe is not None:
+        return _phases(*samples, capacity, fill, *recipe)
+    pack_of = np.empty(len(samples.tokens), dtype=np.int32)
+    pack_of[samples.longest] = best_fit(samples.tokens[samples.longest], capacity)
+    return pack_of
 
 
 @kernel
-def squared_deviations(amounts: Int64, pack_of: Int32, n_packs: int) -> float:
-    """Return the sum of squared distances of the packs' sums from their mean, added in order: the same everywhere."""
-    sums = np.zeros(n_packs, dtype=np.int64)
+def _spread(amounts: Int64, pack_of: Int32) -> tuple[int, float]:
+    """Return the number of packs, and the standard deviation of their sums divided by the mean; 0.0 where nothing
+    varies. Added in order: the same everywhere."""
+    sums = np.zeros(len(amounts), dtype=np.int64)
+    n_packs = 0
     for i in range(len(amounts)):
         sums[pack_of[i]] += amounts[i]
-    mean = sums.sum() / n_packs
+        n_packs = max(n_packs, pack_of[i] + 1)
+    mean = sums.sum() / max(n_packs, 1)
     squares = 0.0
-    for total in sums:
-        squares += (total - mean) ** 2
-    return squares
+    for pack in range(n_packs):
+        squares += (sums[pack] - mean) ** 2
+    return n_packs, sqrt(squares / n_packs) / mean if mean > 0 else 0.0
 
 
 @kernel

@@ -17,6 +17,8 @@ POOL = 11  # samples (or rests of packs) that change places freely: 2**POOL spli
 LOW = 7  # bits of the longer table of splits
 GROUP = 1024  # packs that meet each other only, for a spell of rounds: as many as a cache holds
 SPELL = 8
+NEAR = 0.25  # of the standard deviation: pairs that differ by no more are close, and others gain more from a split
+CLOSE = 0.005  # of the mean: so are these
 ENOUGH = 0.002  # a spell that cuts the squared deviations by no more than this share was the last
 
 
@@ -41,8 +43,8 @@ def even_out(
     lists, those that have stayed longest move); of the splits within the limits the one closest to the aims is kept,
     of equally close ones a random one; a pair that this would make one pack is passed by. So the number of packs, and
     with it the fill, stays. With several amounts the order follows each in turn, and distances add up as weighted
-    squares. Pairs of one amount that are within 0.5 % of its mean are passed by and do not count: ``rounds`` is the
-    work of so many full rounds. For eight rounds packs stay among about a thousand others from the whole range. If
+    squares. Pairs that are close already are passed by and do not count: ``rounds`` is the work of so many full rounds,
+    spent where it gains most. For eight rounds packs stay among about a thousand others from the whole range. If
     these rounds cut the squared deviations by no more than 0.2 %, divided by the number of amounts, they were the last.
 
     O(n / samples per pair x 2**POOL) a round.
@@ -89,11 +91,12 @@ def _even_out(
         if before - squares <= ENOUGH / len(weights) * squares:
             break
         before = squares
+        close = max(CLOSE, NEAR * np.sqrt(squares / weights[0] / n_packs)) * mean[0]
         offsets = members_by_group(pack_of, n_packs, members)
         heaviest = _heaviest_first(held[:, k] - aims)
         for group in range(n_groups):
             packs = heaviest[group::n_groups].copy()
-            tries -= _spell(values, pack_of, aims, packs, offsets, members, held, caps, mean[0], units, random)
+            tries -= _spell(values, pack_of, aims, packs, offsets, members, held, caps, close, units, random)
 
 
 @kernel
@@ -106,7 +109,7 @@ def _spell(
     members: Int64,
     held_by_all: Int64,
     caps: Int64,
-    mean: int,
+    close: float,
     units: Float32,
     random: Random,
 ) -> int:
@@ -149,7 +152,12 @@ def _spell(
         for q in range(half):
             light, heavy = order[n_packs - 1 - q], order[(q + distance) % half]
             wanted = aim[light] - aim[heavy]
-            if n_soft == 1 and abs(held[light, n_hard] - held[heavy, n_hard] - wanted) <= max(mean // 200, 1):
+            present = np.float32(0)
+            for c in range(n_soft):
+                apart = held[light, n_hard + c] - held[heavy, n_hard + c] - (wanted if c == 0 else 0)
+                now = np.float32(apart) * units[c]
+                present = np.float32(present + now * now)
+            if present <= close * close:
                 continue
             tries += 1
             # samples of both, by node: at most POOL + 1 items; of long lists the rests of both packs are items 0 and 1
@@ -185,13 +193,10 @@ def _spell(
                         double(room_b, c, 1 << k, np.int32(value[item[1 + k], c]))
                     else:
                         double(room_a, c, 1 << (k - n_low), np.int32(value[item[1 + k], c]))
-            present = np.float32(0)
             for c in range(n_soft):
                 of_light, of_heavy = held[light, n_hard + c], held[heavy, n_hard + c]
                 if c == 0:
                     of_heavy += wanted
-                now = np.float32(of_light - of_heavy) * units[c]
-                present = np.float32(present + now * now)
                 lead_a[c, 0] = np.float32(2 * value[item[0], n_hard + c] - of_light - of_heavy) * units[c]
                 lead_b[c, 0] = 0
                 for k in range(n_items - 1):
