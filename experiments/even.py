@@ -45,7 +45,7 @@ class Even:
         ("even", EvenPacking((TARGET,))),
         ("even, partners", EvenPacking((TARGET,), profile="partners")),
         ("even, ladder", EvenPacking((TARGET,), profile="ladder")),
-        ("even, attention", EvenPacking((TARGET, "tokens_squared"), weight=0.125, rounds=60)),
+        ("even, attention", EvenPacking((TARGET, "tokens_squared"), weight=0.13, rounds=60)),
     )
     streamed: tuple[str, Packer] = ("even, stream", EvenPacking((TARGET,), fill=0.999, rounds=30))
     buffer_size: int = 1_000
