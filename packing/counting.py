@@ -10,6 +10,7 @@ from .jit import kernel
 __all__ = [
     "counts_by_size",
     "falling_by_counting",
+    "heaviest_first",
     "in_input_order",
     "members_and_sums",
     "members_by_group",
@@ -138,3 +139,25 @@ def in_input_order(values: Int32, sizes: Int64, start: Int64, result: Int32) -> 
         result[i] = values[index(place[size])]
         place[size] += 1
     return result
+
+
+@kernel
+def heaviest_first(values: Int64) -> Int64:
+    """Return the indices from the largest value to the smallest, equal ones by index: radix sort, O(n) per 8 bits."""
+    n = len(values)
+    keys, order = values.max() - values, np.arange(n)
+    moved = np.empty(n, dtype=np.int64)
+    shift, largest = 0, keys.max()
+    while largest >> shift > 0:
+        start = np.zeros(257, dtype=np.int64)
+        for i in order:
+            start[((keys[i] >> shift) & 255) + 1] += 1
+        for digit in range(256):
+            start[digit + 1] += start[digit]
+        for i in order:
+            digit = (keys[i] >> shift) & 255
+            moved[start[digit]] = i
+            start[digit] += 1
+        order, moved = moved, order
+        shift += 8
+    return order

@@ -7,9 +7,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrays import Int64
 from .jit import kernel
 
-__all__ = ["Random", "below", "seeded"]
+__all__ = ["Random", "below", "seeded", "shuffled"]
 
 Random: TypeAlias = NDArray[np.uint64]  # (1,) the state
 
@@ -31,3 +32,13 @@ def below(random: Random, n: int) -> int:
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z ^= z >> np.uint64(31)
     return np.int64(((z >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))  # type: ignore[return-value]
+
+
+@kernel
+def shuffled(n: int, random: Random) -> Int64:
+    """Return 0 to n - 1 in random order."""
+    order = np.arange(n)
+    for k in range(n - 1, 0, -1):
+        other = below(random, k + 1)
+        order[k], order[other] = order[other], order[k]
+    return order

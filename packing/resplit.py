@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Int32, Int64
-from .counting import members_by_group, sums_by_group
+from .counting import heaviest_first, members_by_group, sums_by_group
 from .jit import kernel
-from .random import Random, below, seeded
+from .random import Random, below, seeded, shuffled
 from .splits import Float32, double, find_split, least_cost
 
 __all__ = ["even_out"]
@@ -95,7 +95,7 @@ def _even_out(
         before = squares
         close = max(CLOSE, NEAR * np.sqrt(squares / weights[0] / n_packs)) * mean[0]
         offsets = members_by_group(pack_of, n_packs, members)
-        heaviest = _heaviest_first(held[:, k] - aims)
+        heaviest = heaviest_first(held[:, k] - aims)
         for group in range(n_groups):
             packs = heaviest[group::n_groups].copy()
             tries -= _spell(values, pack_of, aims, packs, offsets, members, held, caps, close, units, random)
@@ -117,41 +117,21 @@ def _spell(
 ) -> int:
     """Let ``packs`` meet each other for SPELL rounds; return how many pairs were split.
 
-    All that is read stands together here. The samples of a pack are a queue, linked from the node of the pack's own
-    number: those in front move, and join at the end. The value of that node is what stays in a long list.
+    What happens to a pair stands in one loop: numba passes arrays on too slowly for so little work.
     """
     n_packs, n_hard, n_soft = len(packs), len(caps), len(units)
     n_columns = n_hard + n_soft
-    count = offsets[packs + 1] - offsets[packs]
-    n_nodes = n_packs + count.sum()
-    sample, following, last = np.empty(n_nodes, np.int64), np.empty(n_nodes, np.int32), np.arange(n_packs)
-    value = np.empty((n_nodes, n_columns), np.int64)
+    sample, value, count, following, last = _queues(values, packs, offsets, members)
     held, aim = held_by_all[packs], aims[packs]
-    node = n_packs
-    for pack in range(n_packs):
-        for k in range(offsets[packs[pack]], offsets[packs[pack] + 1]):
-            i = members[k]
-            sample[node] = i
-            for c in range(n_columns):
-                value[node, c] = values[i, c]
-            following[last[pack]] = node
-            last[pack] = node
-            node += 1
     item = np.empty(POOL + 1, np.int32)
     room_a, room_b = np.empty((n_hard, 1 << LOW), np.int32), np.empty((n_hard, 1 << LOW), np.int32)
     lead_a, lead_b = np.empty((n_soft, 1 << LOW), np.float32), np.empty((n_soft, 1 << LOW), np.float32)
     cost, best = np.empty(1 << LOW, np.float32), np.empty(1 << LOW, np.int32)
     cost_bits, spare = cost.view(np.int32), np.empty(n_hard, np.int64)
-    more, half, tries = np.empty(n_packs, np.int64), n_packs // 2, 0
-    order = _shuffled(n_packs, random)  # equal packs keep the order of the round before, which must not be their own
+    half, tries = n_packs // 2, 0
+    order = shuffled(n_packs, random)  # equal packs keep the order of the round before, which must not be their own
     for number in range(SPELL):
-        sign = (number + 1) % 3 - 1  # 0, 1, -1
-        for q in range(n_packs):
-            others = 0.0
-            for c in range(1, n_soft):
-                others += held[order[q], n_hard + c] * units[c]
-            more[q] = held[order[q], n_hard] - aim[order[q]] + sign * int(min(others, LARGEST))
-        order = order[_heaviest_first(more)]
+        order = order[heaviest_first(_surplus(held[order], aim[order], units, (0, 1, -1)[number % 3]))]
         distance = below(random, half) if half else 0
         for q in range(half):
             light, heavy = order[n_packs - 1 - q], order[(q + distance) % half]
@@ -250,6 +230,42 @@ def _spell(
 
 
 @kernel
+def _queues(values: Int64, packs: Int64, offsets: Int64, members: Int64) -> tuple[Int64, Int64, Int64, Int32, Int64]:
+    """Line up the samples of ``packs``, so that all that is read stands together.
+
+    The samples of a pack are a queue, linked from the node of the pack's own number: those in front move, and join at
+    the end. Returns the sample of each node and its values (of a pack's node: what stays in a long list); the number of
+    samples of each pack; the node that follows each node; the last node of each pack, its own if there is none.
+    """
+    n_packs = len(packs)
+    count = offsets[packs + 1] - offsets[packs]
+    n_nodes = n_packs + count.sum()
+    sample, value = np.empty(n_nodes, np.int64), np.empty((n_nodes, values.shape[1]), np.int64)
+    following, last = np.empty(n_nodes, np.int32), np.arange(n_packs)
+    node = n_packs
+    for pack in range(n_packs):
+        for k in range(offsets[packs[pack]], offsets[packs[pack] + 1]):
+            sample[node], value[node] = members[k], values[members[k]]
+            following[last[pack]] = node
+            last[pack] = node
+            node += 1
+    return sample, value, count, following, last
+
+
+@kernel
+def _surplus(held: Int64, aim: Int64, units: Float32, sign: int) -> Int64:
+    """Return what packs hold of the first amount above their aim, plus ``sign`` times what they hold of the others."""
+    first = held.shape[1] - len(units)
+    surplus = held[:, first] - aim
+    for pack in range(len(surplus)):
+        others = 0.0
+        for c in range(1, len(units)):
+            others += held[pack, first + c] * units[c]
+        surplus[pack] += sign * int(min(others, LARGEST))
+    return surplus
+
+
+@kernel
 def _squares(held: Int64, aims: Int64, mean: Int64, weights: NDArray[np.float64]) -> float:
     """Return the weighted squared deviations from the aims, each amount in units of its mean."""
     n_packs, n_columns = held.shape
@@ -260,35 +276,3 @@ def _squares(held: Int64, aims: Int64, mean: Int64, weights: NDArray[np.float64]
         for pack in range(n_packs):
             squares += weights[c] * ((held[pack, c] - aimed[pack] - surplus) / mean[c]) ** 2
     return squares
-
-
-@kernel
-def _shuffled(n: int, random: Random) -> Int64:
-    """Return 0 to n - 1 in random order."""
-    order = np.arange(n)
-    for k in range(n - 1, 0, -1):
-        other = below(random, k + 1)
-        order[k], order[other] = order[other], order[k]
-    return order
-
-
-@kernel
-def _heaviest_first(values: Int64) -> Int64:
-    """Return the indices from the largest value to the smallest, equal ones by index: radix sort, O(n) per 8 bits."""
-    n = len(values)
-    keys, order = values.max() - values, np.arange(n)
-    moved = np.empty(n, dtype=np.int64)
-    shift, largest = 0, keys.max()
-    while largest >> shift > 0:
-        start = np.zeros(257, dtype=np.int64)
-        for i in order:
-            start[((keys[i] >> shift) & 255) + 1] += 1
-        for digit in range(256):
-            start[digit + 1] += start[digit]
-        for i in order:
-            digit = (keys[i] >> shift) & 255
-            moved[start[digit]] = i
-            start[digit] += 1
-        order, moved = moved, order
-        shift += 8
-    return order
