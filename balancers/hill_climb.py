@@ -96,7 +96,7 @@ def _merged(problem: Problem) -> tuple[Problem, Int64]:
         fewest, most = -(-per_rank[0] // size), min(per_rank[1], problem.n_packs) // size
         if fewest * grid.n_ranks <= len(sizes) <= most * grid.n_ranks:
             counts = (fewest, most)
-    return Problem(loads, Grid(grid.n_ranks, counts=counts)), unit
+    return Problem(loads, Grid(grid.n_ranks, counts=counts), step=problem.step), unit
 
 
 def _summed(problem: Problem) -> list[Problem]:

@@ -51,7 +51,8 @@ class Peel(Balancer):
         rest = np.flatnonzero(bin_of < 0)
         if len(rest):
             cells_left = Grid(grid.n_cells - n_peeled, counts=Counts.EQUAL)
-            bin_of[rest] = self.inner.plan(Problem(problem.total[rest], cells_left)).rank + np.int32(n_peeled)
+            others = Problem(problem.total[rest], cells_left, step=problem.step)
+            bin_of[rest] = self.inner.plan(others).rank + np.int32(n_peeled)
         return Assignment(cells_of(problem, bin_of))
 
 

@@ -122,6 +122,12 @@ def test_peeling_by_hand() -> None:
         Peel().plan(Problem([1, 2, 3], Grid(2, 1, Barrier.MICRO_STEP, Counts.WITHIN_ONE)))
 
 
+def test_what_is_inside_draws_anew_in_each_step() -> None:
+    loads, grid = np.arange(1, 65), Grid(4, 4, Barrier.MICRO_STEP, Counts.EQUAL)
+    first, other = (Peel(Random()).plan(Problem(loads, grid, step=step)).cell for step in (0, 1))
+    assert (first != other).any()
+
+
 @settings(max_examples=30)
 @given(problems(frozenset({Barrier.MICRO_STEP}), max_ranks=2, max_packs=8))
 def test_micro_steps_of_several_packs_against_brute_force(problem: Problem) -> None:
