@@ -6,6 +6,7 @@ import numpy as np
 
 from .arrays import Int32, Int64
 from .bitset import UInt64, add, empty_set, remove, smallest_from
+from .counting import index
 from .jit import kernel
 
 __all__ = ["best_fit_in_runs"]
@@ -47,10 +48,15 @@ def best_fit_in_runs(counts: Int64, capacity: int, pack_of: Int32) -> Int64:
             first, width, step = runs[run, 0], runs[run, 1], runs[run, 2]
             full = width if width * each <= left else left // each  # packs that take so many
             more = left - full * each if full < width else 0  # what the next one takes, fewer
-            for i in range(full):
-                for _ in range(each):
-                    pack_of[place] = first + i * step
-                    place += 1
+            if each == 1:  # most pieces: written on vectors
+                for i in range(full):
+                    pack_of[index(place + i)] = first + i * step
+                place += full
+            else:
+                for i in range(full):
+                    for _ in range(each):
+                        pack_of[index(place)] = first + i * step
+                        place += 1
             pack_of[place : place + more] = first + full * step
             place += more
             left -= full * each + more
