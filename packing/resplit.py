@@ -18,7 +18,7 @@ LOW = 7  # bits of the longer table of splits
 GROUP = 1024  # packs that meet each other only, for a spell of rounds: as many as a cache holds
 SPELL = 8
 NEAR = 0.25  # of the standard deviation: pairs that differ by no more are close, and others gain more from a split
-CLOSE = 0.005  # of the mean: so are these
+CLOSEST, FARTHEST = 0.005, 0.03  # of the mean: what is close at least and at most, since outliers widen the deviation
 LARGEST = 2.0**61  # sum that is told apart from others
 ENOUGH = 0.002  # a spell that cuts the squared deviations by no more than this share was the last
 
@@ -93,7 +93,7 @@ def _even_out(
         if before - squares <= ENOUGH / len(weights) ** 2 * squares:
             break
         before = squares
-        close = max(CLOSE, NEAR * np.sqrt(squares / weights[0] / n_packs)) * mean[0]
+        close = max(CLOSEST, min(NEAR * np.sqrt(squares / weights[0] / n_packs), FARTHEST)) * mean[0]
         offsets = members_by_group(pack_of, n_packs, members)
         heaviest = heaviest_first(held[:, k] - aims)
         for group in range(n_groups):

@@ -211,6 +211,17 @@ def test_amounts_beyond_31_bits_are_evened_too() -> None:
     assert held[1].std() / held[1].mean() < 0.7 * held[0].std() / held[0].mean()
 
 
+def test_others_are_evened_out_beside_one_that_dwarfs_them() -> None:
+    """One pack of 401 holds twenty times as much as any other: the standard deviation is as large as the mean."""
+    amounts = np.append(np.random.default_rng(0).integers(100, 1_000, 1_600), 44_000)
+    sizes, before = np.append(np.full(1_600, 10), 40), np.append(np.arange(1_600) // 4, 400).astype(np.int32)
+    aims = np.zeros(401, np.int64)
+    after = even_out(sizes[:, None], amounts[:, None], before, aims, np.array([40]), (1.0,), 40, (0, 0))
+    assert after[-1] == 400
+    others = np.bincount(after, amounts)[:400]
+    assert others.std() < 0.01 * others.mean()
+
+
 def test_long_lists_are_split_by_a_random_choice_of_samples() -> None:
     rng = np.random.default_rng(0)
     samples = Samples(
