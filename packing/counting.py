@@ -148,7 +148,7 @@ def heaviest_first(values: Int64) -> Int64:
     keys, order = values.max() - values, np.arange(n)
     moved = np.empty(n, dtype=np.int64)
     shift, largest = 0, keys.max()
-    while largest >> shift > 0:
+    while shift < 63 and largest >> shift > 0:  # a processor shifts by 64 as by 0
         start = np.zeros(257, dtype=np.int64)
         for i in order:
             start[((keys[i] >> shift) & 255) + 1] += 1

@@ -88,9 +88,9 @@ def _even_out(
     tries = rounds * (n_packs // 2)
     members = np.empty(len(pack_of), dtype=np.int64)
     before = 2 * _squares(held[:, k:], aims, mean, weights)
-    while tries > 0:
+    for _ in range(rounds):  # spells: few pairs are split in one where most are close
         squares = _squares(held[:, k:], aims, mean, weights)
-        if before - squares <= ENOUGH / len(weights) ** 2 * squares:
+        if tries <= 0 or before - squares <= ENOUGH / len(weights) ** 2 * squares:
             break
         before = squares
         close = max(CLOSEST, min(NEAR * np.sqrt(squares / weights[0] / n_packs), FARTHEST)) * mean[0]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from packing.arrays import descending_order
 from packing.counting import (
     falling_by_counting,
+    heaviest_first,
     in_input_order,
     members_and_sums,
     members_by_group,
@@ -27,6 +28,12 @@ def test_descending_order_is_a_stable_sort(values: list[int]) -> None:
 def test_descending_order_of_many_large_values_with_ties(largest: int) -> None:
     values = np.random.default_rng(0).integers(largest - 1000, largest, 2**16 + 1)
     assert np.array_equal(descending_order(values), np.argsort(-values, kind="stable"))
+
+
+@given(st.lists(st.one_of(st.integers(-5, 5), st.integers(-(2**62) + 1, 2**62 - 1)), min_size=1, max_size=50))
+def test_the_radix_sort_is_stable_over_all_differences(values: list[int]) -> None:
+    expected = sorted(range(len(values)), key=lambda i: -values[i])
+    assert heaviest_first(np.array(values, dtype=np.int64)).tolist() == expected
 
 
 @given(st.lists(st.integers(0, 9), max_size=50))
