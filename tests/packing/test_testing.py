@@ -88,7 +88,7 @@ def test_a_failure_names_the_smallest_case() -> None:
         check_packer(next(iter(BROKEN)))  # drops a piece: the smallest case has one
     assert str(caught.value) == (
         "DropsAPiece() fails packs_numbered on Samples([1], {}), Limits(capacity=1, budgets=(), max_samples=None, "
-        "align=1, oversize=<Oversize.ERROR: 'error'>): 1 pieces have packs of shape (0,)"
+        "align=1, oversize=<Oversize.ERROR: 'error'>): there must be a pack for each of 1 pieces; got shape (0,)"
     )
 
 
