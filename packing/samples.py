@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .arrays import Int64, as_int, as_int64, bounded_int64, read_only
+from .arrays import Int64, as_int, as_int64, bounded_int64, one_of, read_only
 from .errors import InvalidLimits, InvalidSamples
 from .spans import Spans
 
@@ -170,7 +170,9 @@ class Limits:
             raise InvalidLimits(f"budgets must name each column once, and not tokens (the capacity); got {names}.")
         object.__setattr__(self, "budgets", budgets)
         if not isinstance(self.oversize, Oversize):
-            raise InvalidLimits(f"oversize must be a member of Oversize; got {self.oversize!r}.")
+            raise InvalidLimits(
+                f"oversize must be a member of Oversize; got {self.oversize!r}. Use {one_of(Oversize)}."
+            )
 
     @property
     def longest(self) -> int:
