@@ -88,6 +88,8 @@ def amount_of(amounts: Mapping[str, Int64], name: str, asked_by: str = "Linear h
     if not amounts.keys() >= set(needed):
         close = get_close_matches(name, [each for each in ("fixed_us", *PAIRS, *amounts) if each != name], n=1)
         hint = f' Did you mean "{close[0]}"?' if close else ""
+        if name in PAIRS:
+            hint = f" It is worked out from {' and '.join(needed)}: pass packing.sums()."
         raise InvalidParameter(f'{asked_by} "{name}"; the packs have {", ".join(amounts)}.{hint}')
     total: Int64 = np.sum([amount_of(amounts, each) for each in needed], axis=0)
     return total // len(needed)
