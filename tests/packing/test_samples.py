@@ -102,6 +102,21 @@ def test_bad_limits_are_refused(arguments: dict[str, object], text: str) -> None
         Limits(**arguments)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("limits", "text"),
+    [
+        (Limits(8), "Limits(capacity=8)"),
+        (
+            Limits(8, (("images", 2),), 3, 4, Oversize.DROP),
+            "Limits(capacity=8, budgets=(('images', 2),), max_samples=3, align=4, oversize=Oversize.DROP)",
+        ),
+    ],
+)
+def test_the_text_of_limits_is_python(limits: Limits, text: str) -> None:
+    assert repr(limits) == text
+    assert eval(text) == limits
+
+
 def test_an_int_and_an_array_stand_for_limits_and_samples() -> None:
     packing = BestFitDecreasing().pack(np.array([1, 2], dtype=np.int32), np.int64(3))  # type: ignore[arg-type]
     assert packing.limits == Limits(3)
