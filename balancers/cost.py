@@ -76,8 +76,11 @@ def stages(amounts: Mapping[str, Int64], first: Linear, *others: Linear) -> Int6
     return np.stack([model.loads(amounts) for model in (first, *others)], axis=1)
 
 
-def amount_of(amounts: Mapping[str, Int64], name: str) -> Int64:
-    """Return the named amount of each pack, (n_packs,), checked: one of ``amounts``, or the pairs that attend."""
+def amount_of(amounts: Mapping[str, Int64], name: str, asked_by: str = "Linear has a coefficient for") -> Int64:
+    """Return the named amount of each pack, (n_packs,), checked: one of ``amounts``, or the pairs that attend.
+
+    ``asked_by`` begins the error that says it is not there.
+    """
     if name in amounts:
         remedy = "Amounts are whole numbers >= 0, one per pack: pass packing.sums()."
         return as_int64(name, amounts[name], InvalidParameter, remedy=remedy, summed=False)
@@ -85,7 +88,9 @@ def amount_of(amounts: Mapping[str, Int64], name: str) -> Int64:
     if not amounts.keys() >= set(needed):
         close = get_close_matches(name, [each for each in ("fixed_us", *PAIRS, *amounts) if each != name], n=1)
         hint = f' Did you mean "{close[0]}"?' if close else ""
-        raise InvalidParameter(f'Linear has a coefficient for "{name}"; the packs have {", ".join(amounts)}.{hint}')
+        if name in PAIRS:
+            hint = f" It is worked out from {' and '.join(needed)}: pass packing.sums()."
+        raise InvalidParameter(f'{asked_by} "{name}"; the packs have {", ".join(amounts)}.{hint}')
     total: Int64 = np.sum([amount_of(amounts, each) for each in needed], axis=0)
     return total // len(needed)
 

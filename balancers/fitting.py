@@ -67,7 +67,8 @@ class Fit:
 def fit(amounts: Mapping[str, Int64], timings_us: ArrayLike, columns: Sequence[str] = ("image_tokens",)) -> Fit:
     """Return the `Linear` of a fixed time and one time per unit of each of ``columns`` that best explains the timings.
 
-    ``amounts``: (n,) each, what each timed pack held, as of `Packing.sums`. ``timings_us``: (n,) microseconds.
+    ``amounts``: (n,) each, what each timed pack held, as of `Packing.sums`; those not in ``columns`` are not looked at.
+    ``timings_us``: (n,) microseconds.
     Iteratively reweighted least squares on relative residuals, with Huber's weights, then Tukey's, so that up to a
     third of the timings may be far off; coefficients are >= 0 and rounded to 1e-6 us.
 
@@ -125,7 +126,7 @@ def _checked(
         raise InvalidParameter(f"timings must be finite and >= 0; timings_us[{i}] = {timings[i]}. Leave it out.")
     parts = [np.ones_like(timings)]
     for name in columns:
-        part = amount_of(amounts, name).astype(np.float64)
+        part = amount_of(amounts, name, "fit is asked for the column").astype(np.float64)
         if part.shape != timings.shape:
             raise InvalidParameter(f'"{name}" must have one amount per timing; {part.shape} for {timings.shape}.')
         parts.append(part)

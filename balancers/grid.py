@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import TypeAlias
 
-from packing.arrays import as_int
+from packing.arrays import as_int, one_of
 
 from .errors import Infeasible, InvalidGrid
 
@@ -27,7 +27,7 @@ class Counts(Enum):
     """How many packs each cell takes."""
 
     FREE = "free"  # any number
-    EQUAL = "equal"  # all the same; the number of packs must divide
+    EQUAL = "equal"  # all the same; the number of packs must be a multiple of the number of cells
     WITHIN_ONE = "within_one"  # the mean, rounded down or up
     PADDED = "padded"  # at most the mean rounded up; places left empty are dummies
 
@@ -62,7 +62,7 @@ class Grid:
                 f"{self.n_steps}."
             )
         if not isinstance(self.barrier, Barrier):
-            raise InvalidGrid(f"barrier must be a member of Barrier; got {self.barrier!r}.")
+            raise InvalidGrid(f"barrier must be a member of Barrier; got {self.barrier!r}. Use {one_of(Barrier)}.")
         if not isinstance(self.counts, Counts):
             object.__setattr__(self, "counts", _checked_range(self.counts))
         given: object = self.stages
@@ -140,15 +140,22 @@ def _checked_slowdown(slowdown: tuple[int, ...], n_ranks: int) -> tuple[int, ...
     if len(slowdown) != n_ranks:
         raise InvalidGrid(f"slowdown must have one value per rank; {len(slowdown)} for {n_ranks} ranks.")
     checked = tuple(
-        as_int(f"slowdown[{rank}]", value, InvalidGrid, least=1, most=2**31 - 1) for rank, value in enumerate(slowdown)
+        as_int(f"slowdown[{rank}]", value, _invalid_slowdown, least=1, most=2**31 - 1)
+        for rank, value in enumerate(slowdown)
     )
     return None if set(checked) == {NOMINAL} else checked
+
+
+def _invalid_slowdown(text: str) -> InvalidGrid:
+    return InvalidGrid(f"{text} It is in thousandths: {NOMINAL} nominal, {2 * NOMINAL} for a rank half as fast.")
 
 
 def _checked_range(counts: tuple[int, int]) -> tuple[int, int]:
     try:
         low, high = counts
     except (TypeError, ValueError):
-        raise InvalidGrid(f"counts must be a member of Counts or a pair (fewest, most); got {counts!r}.") from None
+        raise InvalidGrid(
+            f"counts must be a member of Counts or a pair (fewest, most); got {counts!r}. Use {one_of(Counts)}."
+        ) from None
     low = as_int("counts[0]", low, InvalidGrid, least=0)
     return low, as_int("counts[1]", high, InvalidGrid, least=low)

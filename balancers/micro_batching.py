@@ -12,7 +12,7 @@ from packing.decreasing import best_fit_decreasing, decreasing
 from packing.kernels import first_fit
 
 from .auto import Auto
-from .errors import InvalidProblem
+from .errors import Infeasible, InvalidProblem
 from .grid import Barrier, Counts, Grid, GridLike
 from .lpt import lpt
 from .minimum_bin_slack import fill
@@ -29,9 +29,17 @@ LARGEST_COUNTED = 2**27  # caps up to here are filled by best fit, larger ones b
 def partition(lengths: ArrayLike, k: int, equal_size: bool = False) -> list[list[int]]:
     """Return the indices of ``lengths`` in ``k`` parts of nearly equal sums, ascending in each part.
 
-    ``equal_size``: all parts have the same number of items (`Infeasible` with both numbers if they cannot); else any.
+    ``equal_size``: all parts have the same number of items (`Infeasible` with both numbers if they cannot); else any,
+    and with fewer lengths than parts some are empty.
     ``k`` is the number of data-parallel replicas, not of processes: ranks of one replica call this with the same k.
     """
+    lengths = as_int64("lengths", lengths, InvalidProblem, remedy="Lengths are whole numbers >= 0.")
+    k = as_int("k", k, InvalidProblem, least=1, most=2**31 - 1)
+    if equal_size and len(lengths) % k:
+        raise Infeasible(
+            f"parts of equal size need a number of lengths that k divides; {len(lengths)} lengths, k = {k}. "
+            f"Pad the batch, or pass equal_size=False."
+        )
     counts = Counts.EQUAL if equal_size else Counts.FREE
     return [sorted(part) for part in Auto().plan(Problem(lengths, Grid(k, counts=counts))).partitions]
 

@@ -56,9 +56,12 @@ def every_pack_once(balancer: Balancer, problem: Problem) -> None:
     answer: object = balancer.assign(problem)
     assert isinstance(answer, Assignment | Plan), f"assign must return Assignment(cell), not {type(answer).__name__}"
     cell = np.asarray(answer.cell)
-    assert cell.shape == (problem.n_packs,), f"cells have shape {cell.shape}"
-    assert cell.dtype.kind in "iu" or not cell.size, f"cells have dtype {cell.dtype}"
-    assert all(0 <= c < problem.grid.n_cells for c in cell.tolist()), f"cells are {cell.tolist()}"
+    assert cell.shape == (problem.n_packs,), (
+        f"there must be a cell for each of {problem.n_packs} packs; got shape {cell.shape}"
+    )
+    assert cell.dtype.kind in "iu" or not cell.size, f"cells must be integers; got dtype {cell.dtype}"
+    n_cells = problem.grid.n_cells
+    assert all(0 <= c < n_cells for c in cell.tolist()), f"cells must be 0 to {n_cells - 1}; got {cell.tolist()}"
 
 
 def counts_respected(balancer: Balancer, problem: Problem) -> None:

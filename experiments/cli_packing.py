@@ -32,10 +32,10 @@ def even(
 ) -> None:
     """Pack five mixtures with best fit, with even packs, at once and in a stream, and under a hard budget.
 
-    CV: variation of image tokens per pack; floor: a proven lower bound on it; us: CPU time per sample, compiling not
-    counted. Waste, in %, on 64 and 512 ranks over steps of eight micro-steps, packs in random order: dealt, one barrier
-    per step, no planner; step, the same with one; least, what whole tiles force upon any planner and packs; two,
-    planned two steps at a time; micro, a barrier at each micro-step with a planner.
+    CV: standard deviation / mean of image tokens per pack; floor: a proven lower bound on it; us: CPU time per sample,
+    compiling not counted. Waste, in %, on 64 and 512 ranks over steps of eight micro-steps, packs in random order.
+    One barrier per step: "dealt" without a planner, "step" with one, "two" with two steps planned at a time, "least"
+    what whole tiles force upon any planner and packs. A barrier at each micro-step: "micro", with a planner.
 
     JSON: rows [{mixture, seed, packer, fill, cv, floor, multiple, attention_cv, us, dealt, waste, least, window_waste,
     micro_waste}].

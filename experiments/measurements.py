@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 from packing import EvenstepError
@@ -213,7 +214,7 @@ def algorithms_table(registry: Registry[T]) -> Table:
     """Return the name and the first paragraph of the docstring of every algorithm in ``registry``."""
     table = Table(f"{registry.kind}s", "", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in registry.names():
-        table.add_row(name, _first_paragraph(registry, name))
+        table.add_row(name, escape(_first_paragraph(registry, name)))  # an extra is named in brackets: evenstep[ilp]
     return table
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from enum import Enum
 from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -22,6 +23,7 @@ __all__ = [
     "bounded_int64",
     "descending_order",
     "exact_sum",
+    "one_of",
     "read_only",
     "sums_by_key",
 ]
@@ -45,6 +47,12 @@ def as_int(name: str, value: object, error: Error, *, least: int, most: int = SU
     if not least <= int(value) <= most:
         raise error(f"{name} must be in [{least}, {most}]; got {int(value)}.")
     return int(value)
+
+
+def one_of(kind: type[Enum]) -> str:
+    """Return the members of ``kind`` for the end of an error: "Oversize.ERROR, ... or Oversize.ISOLATE"."""
+    *others, last = map(str, kind)
+    return f"{', '.join(others)} or {last}"
 
 
 def as_int64(
@@ -90,10 +98,11 @@ def bounded_int64(
     summed: bool = True,
 ) -> Bounded:
     """As `as_int64`. Looks at each block of the array while it is in the cache, for memory is what this waits for."""
-    array = _as_array(name, values, error)
+    array = _as_array(name, values, error, remedy)
     if array.ndim not in ndim:
         wanted = " or ".join(f"{n}-dimensional" for n in ndim)
-        raise error(f"{name} must be {wanted}; got shape {array.shape}.")
+        kind = f" ({type(values).__name__})" if array.ndim == 0 else ""  # a number, a text, a generator
+        raise error(f"{name} must be {wanted}; got shape {array.shape}{kind}. {remedy}")
     if array.size == 0:
         array = array.astype(np.int64)
     if array.dtype.kind == "f":
@@ -101,7 +110,8 @@ def bounded_int64(
     if array.dtype == object:
         _refuse_odd_objects(name, array, error, remedy, columns)
     if array.dtype.kind not in "iuO":
-        raise error(f"{name} must be integers; got dtype {array.dtype}. {remedy}")
+        first = _place(name, array, np.ones(array.shape, dtype=np.bool_), columns)
+        raise error(f"{name} must be integers; got dtype {array.dtype}: {first}. {remedy}")
     result = np.empty(array.shape, dtype=np.int64)
     flat, copy = array.reshape(-1), result.reshape(-1)
     smallest, largest = (most, least) if array.size else (least, least)
@@ -169,20 +179,25 @@ def sums_by_key(amounts: Int64, key: Int64 | Int32, n: int) -> Int64:
     return sums
 
 
-def _as_array(name: str, values: ArrayLike, error: Error) -> AnyArray:
+def _as_array(name: str, values: ArrayLike, error: Error, remedy: str) -> AnyArray:
     if np.ma.is_masked(values):
         raise error(f"{name} must not be masked; fill in or drop what is missing.")
     try:
         return np.asarray(values)
     except (ValueError, TypeError, OverflowError) as problem:  # ragged lists and the like
-        raise error(f"{name} must be a rectangular array of integers; {problem}.") from problem
+        seen = str(problem).rstrip(".")
+        raise error(f"{name} must be a rectangular array of integers; {seen}. {remedy}") from problem
 
 
 def _refuse_floats(name: str, array: AnyArray, error: Error, remedy: str, columns: Sequence[str]) -> None:
     odd = ~np.isfinite(array)
     if odd.any():
         raise error(f"{name} must be finite; {_place(name, array, odd, columns)}. {remedy}")
-    raise error(f"{name} must be integers; got dtype {array.dtype}. {remedy}")
+    fractions = array != np.floor(array)
+    seen = (
+        _place(name, array, fractions, columns) if fractions.any() else "all are whole, .astype(np.int64) converts them"
+    )
+    raise error(f"{name} must be integers; got dtype {array.dtype}: {seen}. {remedy}")
 
 
 def _refuse_odd_objects(name: str, array: AnyArray, error: Error, remedy: str, columns: Sequence[str]) -> None:

@@ -49,7 +49,7 @@ class Buffered:
 
     `push` takes samples and returns the packs that are ready, `flush` the rest. Samples are numbered as they arrive:
     `Packing.arrivals` names them; what belongs to them (tokens, pixels) stays with the caller until then. What a policy
-    leaves over is listed once, by the push that brought it.
+    leaves over is listed once, by the push that brought it: ``packing.arrival[packing.left_over.sample]``.
 
     The first push that has samples fixes the columns. Packs do not depend on how the stream is cut into pushes. A pack
     with a piece older than 3 x ``buffer_size`` other pieces always leaves, so that none waits for more than 4 x

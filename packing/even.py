@@ -58,7 +58,7 @@ class EvenPacking(Packer):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name, kinds, wanted in (
-            ("targets", (tuple,), "a tuple of columns"),
+            ("targets", (tuple,), 'a tuple of columns, such as ("image_tokens",)'),
             ("weight", (int, float), "a number"),
             ("fill", (int, float), "a number"),
             ("rounds", (int,), "an integer"),

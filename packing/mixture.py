@@ -62,6 +62,12 @@ class Mixture(Generic[T]):
                 f"every source needs a weight and every weight a source; got sources {', '.join(sources) or 'none'} "
                 f"and weights for {', '.join(weights) or 'none'}."
             )
+        for name, source in sources.items():
+            if not callable(source):
+                raise InvalidParameter(
+                    f'the source "{name}" must be a function of the number of items to skip; got {source!r}. '
+                    f"Of a list: lambda skipped: items[skipped:]."
+                )
         self._sources = {name: sources[name] for name in sorted(sources)}  # a folder may list them in any order
         self.weights = {
             name: as_int(f'the weight of "{name}"', weights[name], InvalidParameter, least=1, most=2**32)

@@ -53,7 +53,10 @@ class Packing(Immutable):
         return len(self)
 
     def __getitem__(self, pack: int) -> Int64:
-        """Return the samples of one pack, (n,), in their order inside the pack."""
+        """Return the samples of one pack, (n,), in their order inside the pack: indices in ``samples``.
+
+        In a stream too: ``packing.arrival[packing[pack]]`` are their numbers there.
+        """
         if not -len(self) <= pack < len(self):
             raise IndexError(f"pack {pack} of {len(self)}")
         pack %= len(self)

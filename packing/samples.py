@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from types import MappingProxyType
 from typing import TypeAlias
@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .arrays import Int64, as_int, as_int64, bounded_int64, read_only
+from .arrays import Int64, as_int, as_int64, bounded_int64, one_of, read_only
 from .errors import InvalidLimits, InvalidSamples
 from .spans import Spans
 
@@ -138,7 +138,7 @@ def _check_image_tokens(tokens: Int64, columns: Mapping[str, Int64]) -> None:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Limits:
     """What a pack may hold: the same in every call.
 
@@ -170,7 +170,14 @@ class Limits:
             raise InvalidLimits(f"budgets must name each column once, and not tokens (the capacity); got {names}.")
         object.__setattr__(self, "budgets", budgets)
         if not isinstance(self.oversize, Oversize):
-            raise InvalidLimits(f"oversize must be a member of Oversize; got {self.oversize!r}.")
+            raise InvalidLimits(
+                f"oversize must be a member of Oversize; got {self.oversize!r}. Use {one_of(Oversize)}."
+            )
+
+    def __repr__(self) -> str:
+        """Show what is not the default, as Python."""
+        values = [(each, getattr(self, each.name)) for each in fields(self)]
+        return f"Limits({', '.join(f'{each.name}={value}' for each, value in values if value != each.default)})"
 
     @property
     def longest(self) -> int:

@@ -45,10 +45,12 @@ def packs_numbered(packer: Packer, case: Case) -> None:
     pieces = _pieces(packer, case)
     answer: object = packer.group(pieces)
     assert isinstance(answer, np.ndarray), f"group must return an array, not {type(answer).__name__}"
-    assert answer.shape == (len(pieces.sizes),), f"{len(pieces.sizes)} pieces have packs of shape {answer.shape}"
-    assert answer.dtype.kind in "iu", f"packs have dtype {answer.dtype}"
+    assert answer.shape == (len(pieces.sizes),), (
+        f"there must be a pack for each of {len(pieces.sizes)} pieces; got shape {answer.shape}"
+    )
+    assert answer.dtype.kind in "iu", f"packs must be integers; got dtype {answer.dtype}"
     used = sorted(set(answer.tolist()))
-    assert used == list(range(len(used))), f"packs are {answer.tolist()}"
+    assert used == list(range(len(used))), f"packs must be numbered from 0 without gaps; got {answer.tolist()}"
 
 
 def limits_kept(packer: Packer, case: Case) -> None:

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention as attention
 
-from packing import BestFitDecreasing, Samples
+from packing import BestFitDecreasing, Buffered, EvenPacking, Samples
 
 ROOT = Path(__file__).parents[1]
 CAPACITY = 8192
@@ -88,6 +88,43 @@ def test_verl_splits_by_partition(monkeypatch: pytest.MonkeyPatch) -> None:
     split = trainer.get_seqlen_balanced_partitions
     assert split is not None
     assert sorted(split([5, 4, 3, 3, 3], k_partitions=2, equal_size=False)) == [[0, 1], [2, 3, 4]]
+
+
+def test_a_stream_gives_each_sample_once_and_resumes() -> None:
+    lengths, sizes = mixed(2_000), [7, 300, 500, 193, 800, 200]
+    samples = [
+        {"tokens": range(length), "image_tokens": images, "number": i}
+        for i, (length, images) in enumerate(zip(lengths.tokens, lengths.columns["image_tokens"], strict=True))
+    ]
+    ends = np.cumsum(sizes)
+    chunks = [samples[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+    packs = run("docs/recipes.md", "A stream")["packs"]
+
+    def stream() -> Buffered:
+        return Buffered(EvenPacking(("image_tokens",)), CAPACITY, buffer_size=200)
+
+    def numbers(found: Any) -> list[list[int]]:
+        return [[each["number"] for each in pack] for pack, _ in found]
+
+    waiting: dict[int, Any] = {}
+    through = numbers(packs(chunks, stream(), waiting))
+    assert sorted(i for pack in through for i in pack) == list(range(2_000))
+    assert not waiting
+
+    states: list[Any] = []
+
+    def watched(stopped: Buffered) -> Any:
+        for chunk in chunks:
+            states.append((stopped.state_dict(), dict(waiting)))  # all packs of the push before have been taken
+            yield chunk
+
+    watched_stream = stream()
+    assert numbers(packs(watched(watched_stream), watched_stream, waiting)) == through
+    resumed = stream()
+    state, waiting = states[3]
+    resumed.load_state_dict(state)
+    rest = numbers(packs(chunks[3:], resumed, waiting))
+    assert rest == through[-len(rest) :]
 
 
 def test_a_sampler_resumes_inside_an_epoch() -> None:

@@ -47,7 +47,9 @@ def test_attention_counts_pairs_within_samples() -> None:
     assert Linear(full_pairs=1).loads(sums).tolist() == [6_000_000]
     assert Linear(causal_pairs=1).loads(sums).tolist() == [3_002_000]
     assert Linear(100, tokens=1.5, causal_pairs=0.002).loads(sums).tolist() == [100 + 6_000 + 6_004]
-    with pytest.raises(InvalidParameter, match='coefficient for "causal_pairs"; the packs have tokens'):
+    with pytest.raises(
+        InvalidParameter, match=r"the packs have tokens\. It is worked out from tokens_squared and tokens"
+    ):
         Linear(causal_pairs=1).loads({"tokens": np.array([1])})
 
 

@@ -121,7 +121,7 @@ def test_bad_timings_and_columns() -> None:
         fit(amounts, tokens, columns=("images",))
     with pytest.raises(InvalidParameter, match='"tokens" is a combination of the columns before it'):
         fit(amounts, tokens, columns=("image_tokens", "tokens"))
-    with pytest.raises(InvalidParameter, match='coefficient for "pixels"; the packs have image_tokens'):
+    with pytest.raises(InvalidParameter, match='fit is asked for the column "pixels"; the packs have image_tokens'):
         fit(amounts, tokens, columns=("pixels",))
     images = np.array([0] * 8 + [1] * 2)
     with pytest.raises(InvalidParameter, match="too few of the timings agree with each other"):

@@ -109,15 +109,19 @@ def test_the_partition_of_rl_frameworks() -> None:
     parts = partition(lengths, 4)
     assert sorted(i for part in parts for i in part) == list(range(11))
     assert max(sum(lengths[i] for i in part) for part in parts) == 14
-    with pytest.raises(Infeasible, match="11 packs, 4 x 1 cells"):
+    with pytest.raises(Infeasible, match=r"11 lengths, k = 4\. Pad the batch"):
         partition(lengths, 4, equal_size=True)
     assert sorted(map(len, partition([*lengths, 1], 4, equal_size=True))) == [3, 3, 3, 3]
+    assert sorted(partition([5, 6], 3)) == [[], [0], [1]]
+    for arguments, text in (((lengths, 0), r"k must be in \[1, "), (([1.5], 2), r"lengths\[0\] = 1.5")):
+        with pytest.raises(InvalidProblem, match=text):
+            partition(*arguments)
 
 
 def test_replicas_are_counted_not_processes() -> None:
     """160 items on 4 replicas of 16 processes: 40 each, the same for all 16; not 64 parts."""
     assert [len(part) for part in partition([7] * 160, 4, equal_size=True)] == [40] * 4
-    with pytest.raises(Infeasible, match="160 packs, 64 x 1 cells"):
+    with pytest.raises(Infeasible, match="160 lengths, k = 64"):
         partition([7] * 160, 64, equal_size=True)
 
 

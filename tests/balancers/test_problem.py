@@ -55,7 +55,7 @@ def test_homes_and_sizes_are_checked() -> None:
         ({"n_ranks": 2.0}, "n_ranks must be an integer"),
         ({"n_ranks": 2, "n_micro_steps": -1}, "n_micro_steps must be in"),
         ({"n_ranks": 2**20, "n_micro_steps": 2**20}, r"n_ranks x n_micro_steps x n_steps must be below 2\*\*31"),
-        ({"n_ranks": 2, "barrier": "step"}, "barrier must be a member of Barrier; got 'step'"),
+        ({"n_ranks": 2, "barrier": "step"}, "barrier must be a member of Barrier; got 'step'. Use Barrier.STEP, "),
         ({"n_ranks": 2, "counts": "equal"}, "counts must be a member of Counts or a pair"),
         ({"n_ranks": 2, "counts": 3}, "counts must be a member of Counts or a pair"),
         ({"n_ranks": 2, "counts": (3, 2)}, r"counts\[1\] must be in \[3, "),

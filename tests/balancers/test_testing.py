@@ -49,7 +49,7 @@ def test_a_failure_names_the_smallest_problem() -> None:
         check_balancer(next(iter(BROKEN)))  # drops a pack: the smallest problem has one
     assert str(caught.value) == (
         "DropsAPack() fails every_pack_once on Problem([1], Grid(n_ranks=1, barrier=Barrier.MICRO_STEP)): "
-        "cells have shape (0,)"
+        "there must be a cell for each of 1 packs; got shape (0,)"
     )
 
 

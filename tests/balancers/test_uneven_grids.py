@@ -72,6 +72,8 @@ def test_floats_leave_room_for_slow_ranks() -> None:
 def test_slowdown_is_checked() -> None:
     with pytest.raises(InvalidGrid, match="slowdown must have one value per rank; got 1500"):
         Grid(2, slowdown=1500)  # type: ignore[arg-type]
+    with pytest.raises(InvalidGrid, match=r"slowdown\[1\] must be an integer; got 1.5 .* thousandths: 1000 nominal"):
+        Grid(2, slowdown=(1000, 1.5))  # type: ignore[arg-type]
     with pytest.raises(InvalidGrid, match="slowdown must have one value per rank; 1 for 2 ranks"):
         Grid(2, slowdown=(1000,))
     with pytest.raises(InvalidProblem, match="loads x slowdown must sum to less than 2"):

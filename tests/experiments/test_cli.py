@@ -91,6 +91,13 @@ def test_algorithms_lists_packers_and_balancers() -> None:
     assert "bound packs." in output  # of a sentence on two lines, its end
 
 
+def test_an_algorithm_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
+    for name in ("packing.exact", "balancers.ilp"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    assert run("algorithms").stdout.count('pip install "evenstep[ilp]"') == 2
+
+
 def test_a_broken_plug_in_is_a_row_of_the_list() -> None:
     broken = [EntryPoint("Gone", "nowhere_at_all:Gone", "evenstep.packers")]
     with patch("importlib.metadata.entry_points", side_effect=lambda group: broken if "packers" in group else []):

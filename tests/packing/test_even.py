@@ -306,7 +306,7 @@ def test_targets_are_columns_that_are_there() -> None:
         ("rounds", -1, "must be >= 0; got -1"),
         ("rounds", 2.5, r"EvenPacking\(rounds=\.\.\.\) must be an integer; got 2\.5"),
         ("rounds", 2**31, r"must be below 2\*\*31; got 2147483648"),
-        ("targets", 5, "must be a tuple of columns; got 5"),
+        ("targets", 5, r"must be a tuple of columns, such as \(\"image_tokens\",\); got 5"),
         ("weight", "x", "must be a number; got 'x'"),
         ("fill", None, "must be a number; got None"),
         ("weight", float("nan"), "must be a finite number >= 0; got nan"),

@@ -113,6 +113,8 @@ def test_resuming_takes_nothing_of_what_was_seen() -> None:
 def test_parameters_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="got sources a and weights for b"):
         Mixture({"a": endless}, {"b": 1})
+    with pytest.raises(InvalidParameter, match=r'the source "a" must be a function of .*; got \[1, 2\]'):
+        Mixture({"a": [1, 2]}, {"a": 1})  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match='the weight of "a" must be in'):
         Mixture({"a": endless}, {"a": 0})
     with pytest.raises(InvalidParameter, match=r'the weight of "a" must be an integer; got 0\.5'):

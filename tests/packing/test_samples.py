@@ -17,14 +17,16 @@ from packing import BestFitDecreasing, InvalidLimits, InvalidSamples, Limits, Ov
         ([3, -1], r"tokens must be >= 0; tokens\[1\] = -1\."),
         ([3.0, float("nan")], r"tokens must be finite; tokens\[1\] = nan\."),
         ([3.0, float("inf")], r"tokens must be finite; tokens\[1\] = inf\."),
-        ([3.0, 4.0], "tokens must be integers; got dtype float64"),
-        (["3"], "tokens must be integers; got dtype <U1"),
-        ([True], "tokens must be integers; got dtype bool"),
+        ([3.0, 4.0], r"tokens must be integers; got dtype float64: all are whole, .astype\(np.int64\) converts them"),
+        ([3.0, 4.5], r"tokens must be integers; got dtype float64: tokens\[1\] = 4.5"),
+        (["3"], r"tokens must be integers; got dtype <U1: tokens\[0\] = 3"),
+        ([True], r"tokens must be integers; got dtype bool: tokens\[0\] = True"),
         ([None], r"tokens must be integers; tokens\[0\] = None"),
         ([1, None], r"tokens must be integers; tokens\[1\] = None"),
-        ([[1, 2]], r"tokens must be 1-dimensional; got shape \(1, 2\)"),
-        (3, r"tokens must be 1-dimensional; got shape \(\)"),
-        ([[1], [2, 3]], "tokens must be a rectangular array of integers"),
+        ([[1, 2]], r"tokens must be 1-dimensional; got shape \(1, 2\). Lengths are counts"),
+        (3, r"tokens must be 1-dimensional; got shape \(\) \(int\)"),
+        (iter([3]), r"tokens must be 1-dimensional; got shape \(\) \(list_iterator\)"),
+        ([[1], [2, 3]], r"tokens must be a rectangular array of integers; .*[^.]\. Lengths are counts"),
         ([2**62], rf"tokens must be <= {2**62 - 1}; tokens\[0\] = {2**62}"),
         ([2**70], rf"tokens must be <= {2**62 - 1}; tokens\[0\] = {2**70}"),
         (np.array([2**63], dtype=np.uint64), "tokens must be <="),
@@ -89,12 +91,30 @@ def test_columns_are_checked_like_tokens() -> None:
         ({"capacity": 8, "budgets": (("images", -1),)}, 'budget "images" must be in'),
         ({"capacity": 8, "budgets": (("images", 1), ("images", 2))}, "budgets must name each column once"),
         ({"capacity": 8, "budgets": (("tokens", 1),)}, "not tokens"),
-        ({"capacity": 8, "oversize": "drop"}, "oversize must be a member of Oversize; got 'drop'"),
+        (
+            {"capacity": 8, "oversize": "drop"},
+            "oversize must be a member of Oversize; got 'drop'. Use Oversize.ERROR, .* or Oversize.ISOLATE",
+        ),
     ],
 )
 def test_bad_limits_are_refused(arguments: dict[str, object], text: str) -> None:
     with pytest.raises(InvalidLimits, match=text):
         Limits(**arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("limits", "text"),
+    [
+        (Limits(8), "Limits(capacity=8)"),
+        (
+            Limits(8, (("images", 2),), 3, 4, Oversize.DROP),
+            "Limits(capacity=8, budgets=(('images', 2),), max_samples=3, align=4, oversize=Oversize.DROP)",
+        ),
+    ],
+)
+def test_the_text_of_limits_is_python(limits: Limits, text: str) -> None:
+    assert repr(limits) == text
+    assert eval(text) == limits
 
 
 def test_an_int_and_an_array_stand_for_limits_and_samples() -> None:

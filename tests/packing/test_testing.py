@@ -87,8 +87,8 @@ def test_a_failure_names_the_smallest_case() -> None:
     with pytest.raises(CheckFailed) as caught:
         check_packer(next(iter(BROKEN)))  # drops a piece: the smallest case has one
     assert str(caught.value) == (
-        "DropsAPiece() fails packs_numbered on Samples([1], {}), Limits(capacity=1, budgets=(), max_samples=None, "
-        "align=1, oversize=<Oversize.ERROR: 'error'>): 1 pieces have packs of shape (0,)"
+        "DropsAPiece() fails packs_numbered on Samples([1], {}), Limits(capacity=1): there must be a pack for each of "
+        "1 pieces; got shape (0,)"
     )
 
 
