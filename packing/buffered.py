@@ -177,19 +177,17 @@ class Buffered:
         tokens = self._waiting["stop"] - self._waiting["start"]
         packing = self.packer.pack(Samples(tokens, amounts), self.limits, self._call)
         self._call += 1
-        leaves = np.ones(len(packing), dtype=np.bool_)
+        counts, leaves = np.diff(packing.offsets), np.ones(len(packing), dtype=np.bool_)
         if not everything:
-            urgent_first = np.argsort(-self.packer.urgency(packing), kind="stable")
-            pieces = np.cumsum(np.diff(packing.offsets)[urgent_first])
+            urgent_first = np.argsort(-self.packer.urgency(packing).astype(np.int64), kind="stable")
+            pieces = np.cumsum(counts[urgent_first])
             enough = int(np.searchsorted(pieces, len(self) / LEAST)) + 1  # packs
             leaves[urgent_first[max(-(-2 * len(packing) // 5), enough) :]] = False
             too_old = int(self._waiting["entered"][-1]) - OLDEST * self.buffer_size
             oldest = np.minimum.reduceat(self._waiting["entered"][packing.sample], packing.offsets[:-1])
             leaves |= oldest <= too_old
-        counts = np.diff(packing.offsets)
         gone = packing.sample[np.repeat(leaves, counts)]
-        stays = np.ones(len(self), dtype=np.bool_)
-        stays[gone] = False
+        stays = np.delete(np.arange(len(self)), gone)
         emitted = _Emitted(
             {name: values[gone] for name, values in self._waiting.items()}, counts[leaves], packing.slots[leaves]
         )
