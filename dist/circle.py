@@ -131,7 +131,12 @@ def _ranks_of(group: td.ProcessGroup | None, n_ranks: int) -> list[int]:
                 f"first, or use Grid(1)."
             )
         return []
-    ranks = td.get_process_group_ranks(group or td.group.WORLD)
+    try:
+        ranks = td.get_process_group_ranks(group or td.group.WORLD)
+    except (KeyError, TypeError) as error:
+        raise InvalidLoader(
+            f"group must be a process group of this job, or None; got {group!r}. A DeviceMesh gives it by get_group()."
+        ) from error
     if len(ranks) != n_ranks:
         raise InvalidLoader(
             f"the grid has {n_ranks} ranks, the group {len(ranks)}. Give the group of data parallelism."

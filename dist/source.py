@@ -61,7 +61,13 @@ class Source:
         self._carried = deque(position.carried)
         self._drawn = position.drawn
         self._first = position.drawn - len(position.carried)
+        self._stateful = hasattr(packs, "state_dict") and hasattr(packs, "load_state_dict")
         if position.state is not None:
+            if not self._stateful:
+                raise CannotResume(
+                    f"the state holds that of its source, but a {type(packs).__name__} has no load_state_dict to take "
+                    f"it. Resume with the kind of source that it was taken with."
+                )
             cast("_Stateful", packs).load_state_dict(position.state)
         self._iterator: Iterator[object] = iter(packs)  # starts DataLoader workers: before our thread, on this one
         if position.drawn and position.state is None:
@@ -78,8 +84,7 @@ class Source:
 
     def position(self) -> Position:
         """Return where the source is."""
-        stateful = hasattr(self._packs, "state_dict") and hasattr(self._packs, "load_state_dict")
-        state = cast("_Stateful", self._packs).state_dict() if stateful else None
+        state = cast("_Stateful", self._packs).state_dict() if self._stateful else None
         return Position(self._drawn, state, tuple(self._carried))
 
     @property
@@ -97,7 +102,12 @@ class Source:
         return pulled
 
     def _weigh(self, pack: object) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        given: object = self._loads(pack)
+        try:
+            given: object = self._loads(pack)
+        except StopIteration as error:  # which would end the training loop's ``for`` as if there were no more packs
+            raise InvalidLoader(
+                f"loads(pack {self._drawn}) raised StopIteration; it must return a value for every pack."
+            ) from error
         names = self._names
         if isinstance(given, Mapping):
             missing = [name for name in names if name not in given]
@@ -113,7 +123,8 @@ class Source:
             values = list(given) if isinstance(given, Sequence) else [given]
         if len(values) != len(names):
             raise InvalidLoader(
-                f"loads(pack {self._drawn}) must give one value per stage {self._stages}; got {given!r}."
+                f"loads(pack {self._drawn}) must give one value per stage {self._stages}; got {given!r}. "
+                f"Several go in a list or tuple."
             )
         whole = tuple(
             as_int(f"loads(pack {self._drawn})[{name!r}]", value, InvalidLoader, least=0)

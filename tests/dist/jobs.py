@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 import torch.distributed as td
 
 from balancers import LPT, Balancer, Barrier, Counts, Grid
-from dist import BalancedLoader, MicroBatch
+from dist import BalancedLoader, ExchangeError, MicroBatch
 
 
 @dataclass
@@ -60,6 +61,12 @@ def loader(
     return BalancedLoader(packs, **given)  # type: ignore[arg-type]
 
 
+def alone(packs: object, **options: object) -> BalancedLoader:
+    """A loader of one rank, without a job."""
+    given: dict[str, object] = {"balancer": LPT(), "grid": Grid(1), "loads": lambda pack: 1, **options}
+    return BalancedLoader(packs, **given)  # type: ignore[arg-type]
+
+
 def seeds(batch: MicroBatch) -> list[int]:
     """Seeds of the packs of a micro-batch, after a look at each pack's content; -1 for dummies."""
     found = []
@@ -93,6 +100,45 @@ def carried_on(counts: list[int]) -> list[int]:
         carried.append(balanced.carried)
         balanced.close()
     return carried
+
+
+def broken_off_after_a_resume(counts: list[int]) -> list[int]:
+    """End a pass, resume behind it with other packs, break off the pass and begin one more; return how many packs of
+    the first pass are trained on in the next ones, and how many packs lead the last."""
+    first = loader(own_packs(counts), at_end="carry")
+    assert list(first)
+    resumed = loader([Pack.of(5000 + i) for i in range(9)], at_end="carry")
+    resumed.load_state_dict(first.state_dict())
+    assert resumed.carried == first.carried
+    found = []
+    for _ in range(2):
+        packs: list[object] = []
+        for batch in resumed:
+            packs += batch.packs
+            if batch.step == 4:
+                break
+        found.append(sum(isinstance(each, Pack) and each.seed < 5000 for each in packs))
+    carried = resumed.carried
+    first.close()
+    resumed.close()
+    return [*found, carried]
+
+
+def fails_to_begin() -> str:
+    """A source that raises when it is asked for packs, on rank 1; return what this rank hears."""
+
+    class Closed:
+        def __iter__(self) -> Iterator[Pack]:
+            raise OSError("not yet")
+
+    balanced = loader(Closed() if td.get_rank() else own_packs([5, 0]))
+    try:
+        list(balanced)
+    except (OSError, ExchangeError) as error:
+        return f"{type(error).__name__}: {error}"
+    finally:
+        balanced.close()
+    return "nothing"
 
 
 def everything(counts: list[int], options: dict[str, object]) -> list[tuple[int, int, list[int], dict[str, int]]]:
