@@ -20,7 +20,7 @@ from .errors import ExchangeError
 from .exchange import Route, route
 from .freight import Cargo, Freight
 from .gains import Gains, gains_of, totals
-from .manifest import Manifest
+from .manifest import Awaiting, Manifest
 from .meeting import Meeting
 from .memory import Recycled
 from .metrics import Span
@@ -30,6 +30,7 @@ from .settings import Mode, Settings
 from .source import Weighed
 from .streams import Event
 from .transport import Transport
+from .trees import copied
 
 __all__ = ["Delivery", "Executor", "PackId"]
 
@@ -113,7 +114,7 @@ class Executor:
         with self._span("pack"):
             parcels = [parcel(each.pack, self._device) for each in offered]
         if self._dummy is None and offered:
-            self._dummy = (offered[0].pack,)
+            self._dummy = (copied(offered[0].pack),)  # the training loop may take apart what it gets
         with self._span("meet"):
             meet.at(number, "agree")
             meet.come()
@@ -248,7 +249,7 @@ class Executor:
         for packs, n in zip(laid, lacking[self._rank :: grid.n_ranks].tolist(), strict=True):
             if n:
                 dummy = dummy or [manifest.stays(*self._dummy) if self._dummy else next(iter(received.values()))]
-                packs.extend([(dummy[0], None)] * n)
+                packs.extend((each if isinstance(each, Awaiting) else copied(each), None) for each in dummy * n)
         return tuple(map(tuple, laid))
 
     def _explain(self, ranks: Mapping[str, Sequence[int]]) -> str:

@@ -13,7 +13,7 @@ import torch
 
 from .errors import BadPayload, CannotCarry
 
-__all__ = ["Leaf", "Structure", "map_tensors", "rebuilt", "taken_apart"]
+__all__ = ["Leaf", "Structure", "copied", "map_tensors", "rebuilt", "taken_apart"]
 
 MAX_DEPTH = 64  # deeper is taken for a cycle
 PLAIN = (type(None), bool, int, float, str)  # exactly these types: a subclass would arrive as its base
@@ -85,6 +85,12 @@ def map_tensors(tree: object, change: Callable[[torch.Tensor], torch.Tensor]) ->
     """Return ``tree`` with every tensor changed."""
     structure, leaves, _ = taken_apart(tree)
     return rebuilt(structure, [change(each) if isinstance(each, torch.Tensor) else each for each in leaves])
+
+
+def copied(tree: object) -> object:
+    """Return ``tree`` in containers of its own, with the same leaves."""
+    structure, leaves, _ = taken_apart(tree)
+    return rebuilt(structure, leaves)
 
 
 def _up(structure: Structure, leaf: Callable[[], Leaf]) -> object:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 
 import pytest
+import torch
 
-from balancers import Grid, RoundRobin
+from balancers import Counts, Grid, RoundRobin
 from dist import CannotResume, StepRecord
 from tests.ranks import Ranks
 
@@ -116,3 +117,15 @@ def test_a_source_may_refuse_to_tell_its_length() -> None:
     assert [batch.pack for batch in loader] == list(range(5))
     with pytest.raises(TypeError, match="this loader has no length: a source has none"):
         len(loader)
+
+
+def test_dummies_are_whole_whatever_the_training_loop_does_to_packs() -> None:
+    packs = [{"number": i, "labels": torch.ones(3)} for i in range(5)]
+    loader = alone(packs, grid=Grid(1, 2, counts=Counts.EQUAL), packs_per_cell=4)
+    weights: list[int] = []
+    for batch in loader:
+        for pack in batch.packs:
+            assert isinstance(pack, dict)
+            assert torch.equal(pack.pop("labels"), torch.ones(3))
+        weights += batch.weights
+    assert sorted(weights) == [0, 0, 0, 1, 1, 1, 1, 1]
