@@ -95,6 +95,23 @@ def test_resuming_inside_an_epoch_begins_behind_what_was_trained_on(done: int, e
         batches.set_epoch(0, done=-1)
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_epoch_goes_on_as_it_began_whatever_is_asked_about_others(workers: int) -> None:
+    """And a DataLoader resumes inside of it, though it asks for two iterators where it has workers."""
+    sampler, _ = batch_samplers(2, 50)
+    sampler.set_epoch(1)
+    whole = list(sampler)
+    sampler.set_epoch(1, done=2)
+    loader = DataLoader(
+        Lengths(), batch_sampler=sampler, num_workers=workers, multiprocessing_context="fork" if workers else None
+    )
+    batches = iter(loader)
+    found = [next(batches).tolist()]
+    sampler.set_epoch(2)
+    assert len(sampler)
+    assert [*found, *(batch.tolist() for batch in batches)] == whole[2:]
+
+
 def test_234_packs_on_4_ranks_are_59_steps_with_2_repeated_or_58_with_2_left_over() -> None:
     def sampler(at_end: str, rank: int) -> BalancedBatchSampler:
         grid = Grid(4, counts=Counts.EQUAL)
