@@ -136,7 +136,7 @@ class BalancedBatchSampler(_Planned[list[int]]):
     full window are not used, with "repeat" the first ones fill it up: ``left_over`` lists their samples. ``rank``: of
     this process in the grid; None: that in torch.distributed. Nothing is communicated. Samples are whole: policies and
     packers that cut them are refused. Those of no pack are in ``packing.left_over``, whose sample i is ``order[i]`` of
-    the dataset; one too long for any raises here.
+    the dataset; one too long for any raises here. A grid that may leave cells empty, as `Counts.FREE` does, is refused.
     """
 
     def __init__(
@@ -164,6 +164,13 @@ class BalancedBatchSampler(_Planned[list[int]]):
             raise InvalidLoader(
                 f"a sampler yields whole samples, which {cutting} cuts. Use Oversize.DROP or Oversize.ISOLATE and a "
                 "packer of whole samples; or pack pieces, and balance them with BalancedLoader."
+            )
+        n, cells = self._grid.n_cells * self._per_cell, self._grid.n_cells
+        fewest, most = self._grid.counts_for(n)
+        if not fewest and most * (cells - 1) >= n:
+            raise InvalidLoader(
+                f"{self._grid!r} lets a micro-step have no pack, and no DataLoader makes a batch of nothing. Use "
+                f"Counts.EQUAL, or counts=(1, {n - cells + 1})."
             )
         self._packer.cut(self._samples, self._limits)  # names what is too long by its number in the dataset
 
