@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from threading import Event
 
 import torch
@@ -28,7 +29,7 @@ from .transport import Via
 
 __all__ = ["BalancedLoader"]
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 
 
 class BalancedLoader(Iterable[MicroBatch]):
@@ -161,6 +162,7 @@ class BalancedLoader(Iterable[MicroBatch]):
             "micro_step": progress.micro_step,
             "drawn": position.drawn,
             "source": position.state,
+            "ended": position.ended,
             "carried": [tuple(each) for each in position.carried],
         }
 
@@ -181,9 +183,10 @@ class BalancedLoader(Iterable[MicroBatch]):
                 "drawn": int(drawn),
                 "carried": list(carried),
                 "source": source,
+                "ended": bool(ended),
             } if version == STATE_VERSION and min(step, micro_step, drawn) >= 0:
                 try:
-                    position = Position(drawn, source, tuple(Weighed(*each) for each in carried))
+                    position = Position(drawn, source, tuple(Weighed(*each) for each in carried), ended)
                 except TypeError as error:
                     raise CannotResume(refusal) from error
             case _:
@@ -199,6 +202,8 @@ class BalancedLoader(Iterable[MicroBatch]):
                 f"the state is of micro-step {micro_step} of a step of {state.get('settings')}; this loader, "
                 f"{self._settings!r}, may plan it otherwise. Resume with the same settings, or save between steps."
             )
+        if state.get("n_ranks") != n_ranks:
+            position = replace(position, ended=False)  # what was left is dealt anew
         self._end_pass()
         self._progress = Progress(step, micro_step, position, position.carried)
         self._resuming = True

@@ -39,6 +39,7 @@ class Position:
     drawn: int  # packs taken from the source in this pass
     state: object  # the source's own state_dict(), or None
     carried: tuple[Weighed, ...]  # packs of the pass before that were still to come
+    ended: bool = False  # whether the source had no more: its own state may then be that of a new beginning
 
 
 class Source:
@@ -69,7 +70,9 @@ class Source:
                     f"it. Resume with the kind of source that it was taken with."
                 )
             cast("_Stateful", packs).load_state_dict(position.state)
-        self._iterator: Iterator[object] = iter(packs)  # starts DataLoader workers: before our thread, on this one
+        self._ended = position.ended and position.state is not None
+        # starts DataLoader workers: before our thread, on this one
+        self._iterator: Iterator[object] = iter(() if self._ended else packs)
         if position.drawn and position.state is None:
             if _draws_anew(packs):
                 log.warning(
@@ -85,7 +88,7 @@ class Source:
     def position(self) -> Position:
         """Return where the source is."""
         state = cast("_Stateful", self._packs).state_dict() if self._stateful else None
-        return Position(self._drawn, state, tuple(self._carried))
+        return Position(self._drawn, state, tuple(self._carried), self._ended)
 
     @property
     def loaded(self) -> int:
@@ -99,6 +102,7 @@ class Source:
             loads, amounts = self._weigh(pack)
             pulled.append(Weighed(pack, self._drawn, loads, amounts))
             self._drawn += 1
+        self._ended = self._ended or len(pulled) < n
         return pulled
 
     def _weigh(self, pack: object) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -124,6 +124,37 @@ def broken_off_after_a_resume(counts: list[int]) -> list[int]:
     return [*found, carried]
 
 
+class Returning:
+    """A source with a state, which is at its beginning again once it has ended, as that of a StatefulDataLoader."""
+
+    def __init__(self, packs: list[Pack]) -> None:
+        self._packs, self._next = packs, 0
+
+    def __iter__(self) -> Iterator[Pack]:
+        while self._next < len(self._packs):
+            self._next += 1
+            yield self._packs[self._next - 1]
+        self._next = 0
+
+    def state_dict(self) -> dict[str, int]:
+        return {"next": self._next}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self._next = state["next"]
+
+
+def resumed_behind_the_end(counts: list[int], stop: int) -> tuple[list[int], list[int]]:
+    """Train ``stop`` steps, resume; return the seeds that came up to the end of the pass, and in one more pass."""
+    first, second = (loader(Returning(own_packs(counts))) for _ in range(2))
+    found = [seed for _, batch in zip(range(stop), first, strict=False) for seed in seeds(batch)]
+    second.load_state_dict(first.state_dict())
+    first.close()
+    found += [seed for batch in second for seed in seeds(batch)]
+    again = [seed for batch in second for seed in seeds(batch)]
+    second.close()
+    return found, again
+
+
 def fails_to_begin() -> str:
     """A source that raises when it is asked for packs, on rank 1; return what this rank hears."""
 

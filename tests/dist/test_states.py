@@ -12,7 +12,7 @@ from balancers import Counts, Grid, RoundRobin
 from dist import CannotResume, StepRecord
 from tests.ranks import Ranks
 
-from .jobs import alone, broken_off_after_a_resume, fails_to_begin
+from .jobs import alone, broken_off_after_a_resume, fails_to_begin, resumed_behind_the_end
 
 
 @pytest.mark.parametrize(
@@ -78,6 +78,13 @@ def test_a_source_that_fails_to_begin_is_resumed_when_it_does() -> None:
     with pytest.raises(OSError, match="not yet"):
         iter(second)
     assert [batch.pack for batch in second] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("stop", [1, 2, 3, 6])
+def test_a_source_that_ended_before_others_does_not_begin_again(ranks: Ranks, stop: int) -> None:
+    results = ranks.run(resumed_behind_the_end, [2, 7], stop)
+    for seeds in zip(*results, strict=True):
+        assert sorted(seed for own in seeds for seed in own if seed >= 0) == [0, 1, *range(1000, 1007)]
 
 
 def test_all_ranks_hear_of_a_source_that_fails_to_begin(ranks: Ranks) -> None:
