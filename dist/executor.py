@@ -70,10 +70,13 @@ class Executor:
         meeting: Meeting,
         transport: Transport,
         freight: Freight | None,
+        begins: str,
     ) -> None:
+        """``begins``: where the training loop goes on, which all ranks must share."""
         self.meeting, self._freight = meeting, freight
         self._device = None if freight is None else freight.streams.device
         self._settings, self._rank, self._pass, self._transport = settings, rank, pass_number, transport
+        self._begins = begins
         self._dummy: tuple[object] | None = None  # the first pack loaded here
         self._memory = Recycled()
         self._spans: list[Span] = []
@@ -117,7 +120,8 @@ class Executor:
             self._dummy = (copied(offered[0].pack),)  # the training loop may take apart what it gets
         with self._span("meet"):
             meet.at(number, "agree")
-            meet.come()
+            meet.come(self._begins)
+            self._begins = ""
         message = self._message(number, offered, parcels)
         with self._span("meet"):
             meet.wait()

@@ -113,7 +113,8 @@ class BalancedLoader(Iterable[MicroBatch]):
             raise
         self._resuming, progress.carried = False, ()  # once the source has begun: they lead this pass and no other
         freight = circle.freight(patience, self._depth)
-        executor = Executor(settings, circle.rank, number, meeting, transport, freight)
+        begins = f"begins at micro-step {progress.micro_step} of step {progress.step}"
+        executor = Executor(settings, circle.rank, number, meeting, transport, freight, begins)
         runner: Runner = Beside(executor, patience, stop) if self._depth else Inline(executor, patience)
         begun = Pass(settings, source, runner, circle, progress, self._depth, freight, self._on_step)
         self._pass = weakref.ref(begun)

@@ -155,6 +155,22 @@ def resumed_behind_the_end(counts: list[int], stop: int) -> tuple[list[int], lis
     return found, again
 
 
+def resumed_where_each_was(stops: list[int]) -> str:
+    """Save after another number of micro-steps on every rank, and resume; return what this rank hears."""
+    first, second = (loader(own_packs([8, 8]), n_micro_steps=4) for _ in range(2))
+    for _ in zip(range(stops[td.get_rank()]), first, strict=False):
+        pass
+    second.load_state_dict(first.state_dict())
+    try:
+        next(iter(second))
+    except ExchangeError as error:
+        return f"{type(error).__name__}: {error}"
+    finally:
+        first.close()
+        second.close()
+    return "nothing"
+
+
 def fails_to_begin() -> str:
     """A source that raises when it is asked for packs, on rank 1; return what this rank hears."""
 

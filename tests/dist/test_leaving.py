@@ -141,6 +141,12 @@ def test_mean_loss_by_totals_does_not_depend_on_the_grouping() -> None:
         assert mean == 1.5
 
 
+def test_totals_are_exact_beyond_64_bits() -> None:
+    loads = {"load": 1, "operations": 2**61}
+    loader = alone([1] * 8, packs_per_cell=8, amounts=["operations"], loads=lambda pack: loads)
+    assert [batch.totals["operations"] for batch in loader] == [2**64]
+
+
 def test_a_state_survives_a_checkpoint_of_plain_values(tmp_path: Path) -> None:
     loader = alone([1, 2, 3])
     next(iter(loader))

@@ -12,7 +12,13 @@ from balancers import Counts, Grid, RoundRobin
 from dist import CannotResume, StepRecord
 from tests.ranks import Ranks
 
-from .jobs import alone, broken_off_after_a_resume, fails_to_begin, resumed_behind_the_end
+from .jobs import (
+    alone,
+    broken_off_after_a_resume,
+    fails_to_begin,
+    resumed_behind_the_end,
+    resumed_where_each_was,
+)
 
 
 @pytest.mark.parametrize(
@@ -85,6 +91,12 @@ def test_a_source_that_ended_before_others_does_not_begin_again(ranks: Ranks, st
     results = ranks.run(resumed_behind_the_end, [2, 7], stop)
     for seeds in zip(*results, strict=True):
         assert sorted(seed for own in seeds for seed in own if seed >= 0) == [0, 1, *range(1000, 1007)]
+
+
+def test_ranks_that_were_at_different_micro_steps_do_not_resume(ranks: Ranks) -> None:
+    one, two = "begins at micro-step 1 of step 0", "begins at micro-step 2 of step 0"
+    told = f"RankDisagreement: step 0, agree: ranks 0: {one}, ranks 1: {two}. Nothing was moved."
+    assert ranks.run(resumed_where_each_was, [1, 2]) == [told] * 2
 
 
 def test_all_ranks_hear_of_a_source_that_fails_to_begin(ranks: Ranks) -> None:
