@@ -36,7 +36,10 @@ __all__ = ["Delivery", "Executor", "PackId"]
 
 
 class PackId(NamedTuple):
-    """Which pack: the rank that loaded it, and its number in that rank's source, from 0 in each pass."""
+    """Which pack: the rank that loaded it, and its number in that rank's source, from 0 in each pass.
+
+    A pack that was carried over keeps the number of its own pass.
+    """
 
     rank: int
     number: int
