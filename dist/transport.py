@@ -23,6 +23,7 @@ __all__ = ["CLOSE_S", "DeviceTransport", "HostTransport", "NoTransport", "Transp
 
 GROUP_TIMEOUT = timedelta(seconds=4)  # all ranks have met before: it covers the transfer of one chunk alone
 BEYOND_S = 3600.0  # NCCL ends the process when its own time is up: that must be long after ours
+FOR_EVER_S = 1e9  # the longest that torch is told: it takes no infinite time
 CLOSE_S = 3.0  # what is under way when a group is freed may take this long
 ONE_QUEUE = "CUDA_DEVICE_MAX_CONNECTIONS"
 
@@ -121,7 +122,7 @@ class DeviceTransport:
         """Raises `ExchangeTimeout` where ranks do not connect in ``timeout_s``."""
         backend = td.get_default_backend_for_device(streams.device)
         limit = timeout_s if backend == "gloo" else timeout_s + BEYOND_S
-        self._group = _group(ranks, f"{name}/device", backend, timedelta(seconds=limit))
+        self._group = _group(ranks, f"{name}/device", backend, timedelta(seconds=min(limit, FOR_EVER_S)))
         self._streams = streams
         self._rank = td.get_rank(self._group)
         # The first collective builds the communicator, and waits for all ranks to do so: now, with nothing beside it.
