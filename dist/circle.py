@@ -42,7 +42,7 @@ class Circle:
         self._ranks = ranks
         self._holder = Holder.among(ranks)
         with self._holder.asked(0, "construction"):
-            self._store = store_of(ranks, self.rank)
+            self._name, self._store = store_of(ranks, self.rank)
         self._passes = 0
         self._last: Meeting | None = None
         self._transport: Transport = NoTransport()
@@ -73,10 +73,10 @@ class Circle:
         self._last = meeting
         try:
             if self.n_ranks > 1:
-                self._transport = HostTransport(self._ranks)
+                self._transport = HostTransport(self._ranks, self._name)
                 weakref.finalize(self, self._transport.close)
                 if self._streams is not None and self._via is not Via.HOST:
-                    self._between_devices = DeviceTransport(self._ranks, self._streams, self.timeout_s)
+                    self._between_devices = DeviceTransport(self._ranks, self._name, self._streams, self.timeout_s)
                     weakref.finalize(self, self._between_devices.close)
             said = self._transport.gather(np.array([length, *address_of(os.getpid())]))
         except ExchangeError:
@@ -131,7 +131,12 @@ def _ranks_of(group: td.ProcessGroup | None, n_ranks: int) -> list[int]:
                 f"first, or use Grid(1)."
             )
         return []
-    ranks = td.get_process_group_ranks(group or td.group.WORLD)
+    try:
+        ranks = td.get_process_group_ranks(group or td.group.WORLD)
+    except (KeyError, TypeError) as error:
+        raise InvalidLoader(
+            f"group must be a process group of this job, or None; got {group!r}. A DeviceMesh gives it by get_group()."
+        ) from error
     if len(ranks) != n_ranks:
         raise InvalidLoader(
             f"the grid has {n_ranks} ranks, the group {len(ranks)}. Give the group of data parallelism."

@@ -160,12 +160,12 @@ class Pass(Iterator[MicroBatch]):
             answer = self._landed()
         self._span("wait", begin)
         if isinstance(answer, Delivery):
-            self._report(answer, ready)
             self._own = answer.own
             for micro_step in range(self._skip):
                 self._batches.popleft()
                 self._came += self._own[micro_step]
             self._skip = 0
+            self._report(answer, ready)  # last: what on_step raises costs no pack
             return
         self._over = True
         self.close()

@@ -20,7 +20,7 @@ from .errors import ExchangeError
 from .exchange import Route, route
 from .freight import Cargo, Freight
 from .gains import Gains, gains_of, totals
-from .manifest import Manifest
+from .manifest import Awaiting, Manifest
 from .meeting import Meeting
 from .memory import Recycled
 from .metrics import Span
@@ -30,12 +30,16 @@ from .settings import Mode, Settings
 from .source import Weighed
 from .streams import Event
 from .transport import Transport
+from .trees import copied
 
 __all__ = ["Delivery", "Executor", "PackId"]
 
 
 class PackId(NamedTuple):
-    """Which pack: the rank that loaded it, and its number in that rank's source, from 0 in each pass."""
+    """Which pack: the rank that loaded it, and its number in that rank's source, from 0 in each pass.
+
+    A pack that was carried over keeps the number of its own pass.
+    """
 
     rank: int
     number: int
@@ -69,10 +73,13 @@ class Executor:
         meeting: Meeting,
         transport: Transport,
         freight: Freight | None,
+        begins: str,
     ) -> None:
+        """``begins``: where the training loop goes on, which all ranks must share."""
         self.meeting, self._freight = meeting, freight
         self._device = None if freight is None else freight.streams.device
         self._settings, self._rank, self._pass, self._transport = settings, rank, pass_number, transport
+        self._begins = begins
         self._dummy: tuple[object] | None = None  # the first pack loaded here
         self._memory = Recycled()
         self._spans: list[Span] = []
@@ -113,10 +120,11 @@ class Executor:
         with self._span("pack"):
             parcels = [parcel(each.pack, self._device) for each in offered]
         if self._dummy is None and offered:
-            self._dummy = (offered[0].pack,)
+            self._dummy = (copied(offered[0].pack),)  # the training loop may take apart what it gets
         with self._span("meet"):
             meet.at(number, "agree")
-            meet.come()
+            meet.come(self._begins)
+            self._begins = ""
         message = self._message(number, offered, parcels)
         with self._span("meet"):
             meet.wait()
@@ -248,7 +256,7 @@ class Executor:
         for packs, n in zip(laid, lacking[self._rank :: grid.n_ranks].tolist(), strict=True):
             if n:
                 dummy = dummy or [manifest.stays(*self._dummy) if self._dummy else next(iter(received.values()))]
-                packs.extend([(dummy[0], None)] * n)
+                packs.extend((each if isinstance(each, Awaiting) else copied(each), None) for each in dummy * n)
         return tuple(map(tuple, laid))
 
     def _explain(self, ranks: Mapping[str, Sequence[int]]) -> str:

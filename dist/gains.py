@@ -9,6 +9,7 @@ import numpy as np
 
 from balancers import Plan
 from balancers.verification import busy_times
+from packing.arrays import exact_sum
 
 from .agreement import Table
 from .exchange import Route
@@ -34,7 +35,7 @@ class Gains(NamedTuple):
 
 def totals(settings: Settings, table: Table) -> dict[str, int]:
     """Return the sums of packs and amounts over all ranks."""
-    sums = dict(zip(settings.amounts, table.amounts.sum(axis=0).tolist(), strict=True))
+    sums = dict(zip(settings.amounts, map(exact_sum, table.amounts.T), strict=True))  # operations go beyond int64
     return {"packs": int(table.counts.sum()), **sums}
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import traceback
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from threading import Event
 
 import torch
@@ -27,7 +29,7 @@ from .transport import Via
 
 __all__ = ["BalancedLoader"]
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 
 
 class BalancedLoader(Iterable[MicroBatch]):
@@ -72,8 +74,12 @@ class BalancedLoader(Iterable[MicroBatch]):
         on_step: Callable[[StepRecord], None] | None = None,
     ) -> None:
         check_source(packs)
-        if not timeout > 0:
-            raise InvalidLoader(f"timeout must be above 0 s; got {timeout!r}.")
+        if not (isinstance(timeout, int | float) and timeout > 0):
+            raise InvalidLoader(f"timeout must be above 0 s, as a number; got {timeout!r}.")
+        if not callable(loads) or not (on_step is None or callable(on_step)):
+            raise InvalidLoader(f"loads and on_step must be functions; got {loads!r} and {on_step!r}.")
+        if isinstance(amounts, str):
+            raise InvalidLoader(f"amounts must be several names; got {amounts!r}. Of one, they are [{amounts!r}].")
         self._depth = as_int("depth", depth, InvalidLoader, least=1) if overlap else 0
         self._settings = Settings.checked(
             balancer, Grid.of(grid), packs_per_cell, tuple(amounts), caps or {}, at_end, mode
@@ -94,15 +100,21 @@ class BalancedLoader(Iterable[MicroBatch]):
         """Begin a pass. One that is under way ends: what it had loaded ahead is lost, as with any loader."""
         self._end_pass()
         if not self._resuming:
-            self._progress = Progress(0, 0, Position(0, None, self._progress.carried))
-        self._resuming = False
-        settings, circle = self._settings, self._circle
-        progress = self._progress
-        source = Source(self._packs, self._loads, settings.grid.stages, settings.amounts, progress.position)
+            carried = self._progress.carried
+            self._progress = Progress(0, 0, Position(0, None, carried), carried)
+        settings, circle, progress = self._settings, self._circle, self._progress
         patience, stop = Patience(circle.timeout_s), Event()
         number, meeting, transport = circle.begin(patience, stop)
+        try:
+            source = Source(self._packs, self._loads, settings.grid.stages, settings.amounts, progress.position)
+        except Exception as error:
+            meeting.at(progress.step, "source")
+            meeting.fail(error, traceback.format_exc())
+            raise
+        self._resuming, progress.carried = False, ()  # once the source has begun: they lead this pass and no other
         freight = circle.freight(patience, self._depth)
-        executor = Executor(settings, circle.rank, number, meeting, transport, freight)
+        begins = f"begins at micro-step {progress.micro_step} of step {progress.step}"
+        executor = Executor(settings, circle.rank, number, meeting, transport, freight, begins)
         runner: Runner = Beside(executor, patience, stop) if self._depth else Inline(executor, patience)
         begun = Pass(settings, source, runner, circle, progress, self._depth, freight, self._on_step)
         self._pass = weakref.ref(begun)
@@ -146,10 +158,12 @@ class BalancedLoader(Iterable[MicroBatch]):
         return {
             "version": STATE_VERSION,
             "n_ranks": self._settings.grid.n_ranks,
+            "settings": repr(self._settings),
             "step": progress.step,
             "micro_step": progress.micro_step,
             "drawn": position.drawn,
             "source": position.state,
+            "ended": position.ended,
             "carried": [tuple(each) for each in position.carried],
         }
 
@@ -158,8 +172,10 @@ class BalancedLoader(Iterable[MicroBatch]):
 
         A source with ``state_dict`` and ``load_state_dict`` is given its own state; of another, as many packs are
         skipped. Raises `CannotResume` for another number of ranks unless the source has a state and a step was
-        complete.
+        complete, and inside of a step for other settings, which would plan it otherwise.
         """
+        held = sorted(map(str, state)) if isinstance(state, Mapping) else f"the type {type(state).__name__}"
+        refusal = f"the state is none of this version of BalancedLoader: it has {held}."
         match state:
             case {
                 "version": int(version),
@@ -168,16 +184,27 @@ class BalancedLoader(Iterable[MicroBatch]):
                 "drawn": int(drawn),
                 "carried": list(carried),
                 "source": source,
-            } if version == STATE_VERSION:
-                position = Position(drawn, source, tuple(Weighed(*each) for each in carried))
+                "ended": bool(ended),
+            } if version == STATE_VERSION and min(step, micro_step, drawn) >= 0:
+                try:
+                    position = Position(drawn, source, tuple(Weighed(*each) for each in carried), ended)
+                except TypeError as error:
+                    raise CannotResume(refusal) from error
             case _:
-                raise CannotResume(f"the state is none of this version of BalancedLoader: it has {sorted(state)}.")
+                raise CannotResume(refusal)
         n_ranks = self._settings.grid.n_ranks
         if state.get("n_ranks") != n_ranks and (micro_step or (drawn and source is None)):
             raise CannotResume(
                 f"the state is of {state.get('n_ranks')} ranks, micro-step {micro_step}, this loader has {n_ranks}: "
                 f"only a source with load_state_dict can re-shard, and only between steps."
             )
+        if micro_step and state.get("settings") != repr(self._settings):
+            raise CannotResume(
+                f"the state is of micro-step {micro_step} of a step of {state.get('settings')}; this loader, "
+                f"{self._settings!r}, may plan it otherwise. Resume with the same settings, or save between steps."
+            )
+        if state.get("n_ranks") != n_ranks:
+            position = replace(position, ended=False)  # what was left is dealt anew
         self._end_pass()
         self._progress = Progress(step, micro_step, position, position.carried)
         self._resuming = True
@@ -197,7 +224,7 @@ def _length_of(packs: Iterable[object]) -> int:
     """Return the number of packs, -1 if the source does not know."""
     try:
         return len(packs)  # type: ignore[arg-type]
-    except TypeError:
+    except (TypeError, NotImplementedError, AttributeError):  # as torch and its users' samplers say it
         return -1
 
 

@@ -153,7 +153,7 @@ def _taken(leaf: AnyArray | np.generic | bytes, path: str) -> tuple[tuple[object
     if isinstance(leaf, bytes):
         return ("bytes", len(leaf)), np.frombuffer(leaf, dtype=np.uint8)
     array = np.asarray(leaf)
-    if array.dtype.kind in "OV" or not (type(leaf) is np.ndarray or isinstance(leaf, np.generic)):
+    if array.dtype.kind not in "biufcmMSU" or not (type(leaf) is np.ndarray or isinstance(leaf, np.generic)):
         raise CannotCarry(
             f"{path} is a numpy {type(leaf).__name__} of {array.dtype}; only plain arrays of numbers and texts travel.",
             path,

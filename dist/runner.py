@@ -121,17 +121,19 @@ class Beside:
 def _serve(executor: Executor, orders: SimpleQueue[Order | None], answers: SimpleQueue[Answer], stop: Event) -> None:
     """The thread: no local outlives its step, or the last packs would stay alive while it waits."""
     over = False
-    executor.adopt()
-    while not over and not stop.is_set():
-        order = orders.get()
-        if order is None:
-            break
-        answer = _run(executor, order)
-        over = not isinstance(answer, Delivery)
-        answers.put(answer)
-        del order, answer
-    if not over:
-        _withdraw(executor)
+    try:
+        executor.adopt()
+        while not over and not stop.is_set():
+            order = orders.get()
+            if order is None:
+                break
+            answer = _run(executor, order)
+            over = not isinstance(answer, Delivery)
+            answers.put(answer)
+            del order, answer
+    finally:  # also where a balancer ends the thread, by sys.exit()
+        if not over:
+            _withdraw(executor)
 
 
 def _run(executor: Executor, order: Order) -> Answer:

@@ -26,11 +26,22 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class _Epoch:
-    """What an epoch is made of: the units of each full window of steps, shuffled; those behind are left over."""
+    """What an epoch is made of: the units of each full window of steps, shuffled; those behind are left over.
+
+    All that an iterator asks of its epoch is here: the sampler may be asked about the next one meanwhile.
+    """
 
     windows: list[Int64]
     left_over: Int64
+    loads: Int64  # of each unit
     packing: Packing | None = None  # None: a unit is a sample
+    order: Int64 | None = None  # number in the dataset of each sample of ``packing``
+
+    def samples_of(self, unit: int) -> Int64:
+        if self.packing is None or self.order is None:
+            return np.array([unit])
+        found: Int64 = self.order[self.packing[unit]]
+        return found
 
 
 class _Planned(Sampler[T], Generic[T]):
@@ -70,7 +81,7 @@ class _Planned(Sampler[T], Generic[T]):
         epoch = self._epoch
         if epoch.packing is None:
             return epoch.left_over
-        samples = [self._samples_of(epoch, int(unit)) for unit in epoch.left_over]
+        samples = [epoch.samples_of(int(unit)) for unit in epoch.left_over]
         return np.concatenate([*samples, np.zeros(0, dtype=np.int64)])
 
     @property
@@ -87,13 +98,7 @@ class _Planned(Sampler[T], Generic[T]):
     def _planned_epoch(self, rng: np.random.Generator) -> _Epoch:
         raise NotImplementedError
 
-    def _loads(self, epoch: _Epoch, units: Int64) -> Int64:
-        raise NotImplementedError
-
-    def _samples_of(self, epoch: _Epoch, unit: int) -> Int64:
-        return np.array([unit]) if epoch.packing is None else epoch.packing[unit]
-
-    def _cut(self, units: Int64, packing: Packing | None) -> _Epoch:
+    def _cut(self, units: Int64, loads: Int64, packing: Packing | None = None, order: Int64 | None = None) -> _Epoch:
         """Cut shuffled units into full windows. What is left over is dropped, or a window is made of it and of the
         first units once more: equal numbers of micro-batches on every rank either way."""
         size = self._grid.n_cells * self._per_cell
@@ -102,21 +107,24 @@ class _Planned(Sampler[T], Generic[T]):
         windows = list(units[: full * size].reshape(full, size))
         if self._repeat and len(rest):
             again = np.resize(units, size - len(rest))
-            return _Epoch([*windows, np.concatenate([rest, again])], again, packing)
-        return _Epoch(windows, rest, packing)
+            return _Epoch([*windows, np.concatenate([rest, again])], again, loads, packing, order)
+        return _Epoch(windows, rest, loads, packing, order)
 
     def _cells(self) -> Iterator[list[int]]:
-        """Yield the samples of this rank, micro-step by micro-step."""
+        """Yield the samples of this rank, micro-step by micro-step.
+
+        The first ``next`` takes ``done``, not ``iter``: a DataLoader with workers asks for two iterators, and uses one.
+        """
         epoch, n_micro_steps = self._epoch, self._grid.total_micro_steps
         done, self._done = self._done, 0
         for window, units in enumerate(epoch.windows):
             if done >= (window + 1) * n_micro_steps:
                 continue
             step = window * self._grid.n_steps
-            plan: Plan = self._balancer.plan(Problem(self._loads(epoch, units), self._grid, step=step))
+            plan: Plan = self._balancer.plan(Problem(epoch.loads[units], self._grid, step=step))
             for micro_step in range(max(done - window * n_micro_steps, 0), n_micro_steps):
                 own = units[plan.packs(self._rank, micro_step)]
-                yield [int(sample) for unit in own for sample in self._samples_of(epoch, int(unit))]
+                yield [int(sample) for unit in own for sample in epoch.samples_of(int(unit))]
 
 
 class BalancedBatchSampler(_Planned[list[int]]):
@@ -128,7 +136,7 @@ class BalancedBatchSampler(_Planned[list[int]]):
     full window are not used, with "repeat" the first ones fill it up: ``left_over`` lists their samples. ``rank``: of
     this process in the grid; None: that in torch.distributed. Nothing is communicated. Samples are whole: policies and
     packers that cut them are refused. Those of no pack are in ``packing.left_over``, whose sample i is ``order[i]`` of
-    the dataset; one too long for any raises here.
+    the dataset; one too long for any raises here. A grid that may leave cells empty, as `Counts.FREE` does, is refused.
     """
 
     def __init__(
@@ -157,6 +165,13 @@ class BalancedBatchSampler(_Planned[list[int]]):
                 f"a sampler yields whole samples, which {cutting} cuts. Use Oversize.DROP or Oversize.ISOLATE and a "
                 "packer of whole samples; or pack pieces, and balance them with BalancedLoader."
             )
+        n, cells = self._grid.n_cells * self._per_cell, self._grid.n_cells
+        fewest, most = self._grid.counts_for(n)
+        if not fewest and most * (cells - 1) >= n:
+            raise InvalidLoader(
+                f"{self._grid!r} lets a micro-step have no pack, and no DataLoader makes a batch of nothing. Use "
+                f"Counts.EQUAL, or counts=(1, {n - cells + 1})."
+            )
         self._packer.cut(self._samples, self._limits)  # names what is too long by its number in the dataset
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -175,22 +190,15 @@ class BalancedBatchSampler(_Planned[list[int]]):
     @property
     def order(self) -> Int64:
         """The number in the dataset of each of the shuffled samples of this epoch, (n_samples,)."""
-        assert self._epoch.packing is not None
-        return read_only(self._order)
+        order = self._epoch.order
+        assert order is not None
+        return read_only(order)
 
     def _planned_epoch(self, rng: np.random.Generator) -> _Epoch:
-        self._order = rng.permutation(len(self._samples))
-        columns = {name: values[self._order] for name, values in self._samples.columns.items()}
-        packing = self._packer.pack(Samples(self._samples.tokens[self._order], columns), self._limits, self._number)
-        self._loads_of_packs = self._cost.loads(packing.sums())
-        return self._cut(rng.permutation(len(packing)), packing)
-
-    def _loads(self, epoch: _Epoch, units: Int64) -> Int64:
-        return self._loads_of_packs[units]
-
-    def _samples_of(self, epoch: _Epoch, unit: int) -> Int64:
-        found: Int64 = self._order[super()._samples_of(epoch, unit)]
-        return found
+        order = rng.permutation(len(self._samples))
+        columns = {name: values[order] for name, values in self._samples.columns.items()}
+        packing = self._packer.pack(Samples(self._samples.tokens[order], columns), self._limits, self._number)
+        return self._cut(rng.permutation(len(packing)), self._cost.loads(packing.sums()), packing, order)
 
 
 class BalancedSampler(_Planned[int]):
@@ -226,10 +234,7 @@ class BalancedSampler(_Planned[int]):
         return self.n_steps * self._grid.n_micro_steps * self._per_cell
 
     def _planned_epoch(self, rng: np.random.Generator) -> _Epoch:
-        return self._cut(rng.permutation(len(self._all_loads)), None)
-
-    def _loads(self, epoch: _Epoch, units: Int64) -> Int64:
-        return self._all_loads[units]
+        return self._cut(rng.permutation(len(self._all_loads)), self._all_loads)
 
 
 def _rank_in(grid: Grid, rank: int | None) -> int:

@@ -39,6 +39,7 @@ class Position:
     drawn: int  # packs taken from the source in this pass
     state: object  # the source's own state_dict(), or None
     carried: tuple[Weighed, ...]  # packs of the pass before that were still to come
+    ended: bool = False  # whether the source had no more: its own state may then be that of a new beginning
 
 
 class Source:
@@ -61,9 +62,17 @@ class Source:
         self._carried = deque(position.carried)
         self._drawn = position.drawn
         self._first = position.drawn - len(position.carried)
+        self._stateful = hasattr(packs, "state_dict") and hasattr(packs, "load_state_dict")
         if position.state is not None:
+            if not self._stateful:
+                raise CannotResume(
+                    f"the state holds that of its source, but a {type(packs).__name__} has no load_state_dict to take "
+                    f"it. Resume with the kind of source that it was taken with."
+                )
             cast("_Stateful", packs).load_state_dict(position.state)
-        self._iterator: Iterator[object] = iter(packs)  # starts DataLoader workers: before our thread, on this one
+        self._ended = position.ended and position.state is not None
+        # starts DataLoader workers: before our thread, on this one
+        self._iterator: Iterator[object] = iter(() if self._ended else packs)
         if position.drawn and position.state is None:
             if _draws_anew(packs):
                 log.warning(
@@ -78,9 +87,8 @@ class Source:
 
     def position(self) -> Position:
         """Return where the source is."""
-        stateful = hasattr(self._packs, "state_dict") and hasattr(self._packs, "load_state_dict")
-        state = cast("_Stateful", self._packs).state_dict() if stateful else None
-        return Position(self._drawn, state, tuple(self._carried))
+        state = cast("_Stateful", self._packs).state_dict() if self._stateful else None
+        return Position(self._drawn, state, tuple(self._carried), self._ended)
 
     @property
     def loaded(self) -> int:
@@ -94,10 +102,16 @@ class Source:
             loads, amounts = self._weigh(pack)
             pulled.append(Weighed(pack, self._drawn, loads, amounts))
             self._drawn += 1
+        self._ended = self._ended or len(pulled) < n
         return pulled
 
     def _weigh(self, pack: object) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        given: object = self._loads(pack)
+        try:
+            given: object = self._loads(pack)
+        except StopIteration as error:  # which would end the training loop's ``for`` as if there were no more packs
+            raise InvalidLoader(
+                f"loads(pack {self._drawn}) raised StopIteration; it must return a value for every pack."
+            ) from error
         names = self._names
         if isinstance(given, Mapping):
             missing = [name for name in names if name not in given]
@@ -113,7 +127,8 @@ class Source:
             values = list(given) if isinstance(given, Sequence) else [given]
         if len(values) != len(names):
             raise InvalidLoader(
-                f"loads(pack {self._drawn}) must give one value per stage {self._stages}; got {given!r}."
+                f"loads(pack {self._drawn}) must give one value per stage {self._stages}; got {given!r}. "
+                f"Several go in a list or tuple."
             )
         whole = tuple(
             as_int(f"loads(pack {self._drawn})[{name!r}]", value, InvalidLoader, least=0)

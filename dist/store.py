@@ -69,15 +69,16 @@ def another(store: Store) -> Store:
     return cast("Store", store.clone())  # type: ignore[attr-defined]
 
 
-def store_of(ranks: list[int], rank: int) -> Store:
-    """Return the part of the rendezvous store that belongs to this loader: the n-th that these ranks build."""
+def store_of(ranks: list[int], rank: int) -> tuple[str, Store]:
+    """Return the name of this loader, the n-th that these ranks build, and its part of the rendezvous store."""
     if not ranks:
-        return cast("Store", td.HashStore())  # type: ignore[attr-defined]
+        return "evenstep", cast("Store", td.HashStore())  # type: ignore[attr-defined]
     job = another(cast("Store", td.distributed_c10d._get_default_store()))
     job.set_timeout(STORE_TIMEOUT)  # type: ignore[attr-defined]
     life = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    ours = under(f"evenstep/{life}/{'-'.join(map(str, ranks)) if len(ranks) < 9 else crc32(repr(ranks).encode())}", job)
-    return under(str(ours.add(f"loaders of {rank}", 1)), ours)
+    ours = f"evenstep/{life}/{'-'.join(map(str, ranks)) if len(ranks) < 9 else crc32(repr(ranks).encode())}"
+    name = f"{ours}/{under(ours, job).add(f'loaders of {rank}', 1)}"
+    return name, under(name, job)
 
 
 def under(prefix: str, store: Store) -> Store:

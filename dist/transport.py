@@ -23,6 +23,7 @@ __all__ = ["CLOSE_S", "DeviceTransport", "HostTransport", "NoTransport", "Transp
 
 GROUP_TIMEOUT = timedelta(seconds=4)  # all ranks have met before: it covers the transfer of one chunk alone
 BEYOND_S = 3600.0  # NCCL ends the process when its own time is up: that must be long after ours
+FOR_EVER_S = 1e9  # the longest that torch is told: it takes no infinite time
 CLOSE_S = 3.0  # what is under way when a group is freed may take this long
 ONE_QUEUE = "CUDA_DEVICE_MAX_CONNECTIONS"
 
@@ -76,8 +77,9 @@ class Transport(Protocol):
 class HostTransport:
     """Gloo: bytes go through the memory of the host. One thread uses it. Building one is collective over ``ranks``."""
 
-    def __init__(self, ranks: list[int], chunk: int = CHUNK) -> None:
-        self._group = _group(ranks, "gloo", GROUP_TIMEOUT)
+    def __init__(self, ranks: list[int], name: str, chunk: int = CHUNK) -> None:
+        """``name``: of the loader; no other group of the job has it."""
+        self._group = _group(ranks, f"{name}/host", "gloo", GROUP_TIMEOUT)
         self._rank, self._n_ranks, self._chunk = td.get_rank(self._group), len(ranks), chunk
 
     def gather(self, message: Int64) -> Int64:
@@ -116,11 +118,12 @@ class DeviceTransport:
     of its program that are the same on all ranks. Building one is such a place.
     """
 
-    def __init__(self, ranks: list[int], streams: Streams, timeout_s: float) -> None:
+    def __init__(self, ranks: list[int], name: str, streams: Streams, timeout_s: float) -> None:
         """Raises `ExchangeTimeout` where ranks do not connect in ``timeout_s``."""
         backend = td.get_default_backend_for_device(streams.device)
         limit = timeout_s if backend == "gloo" else timeout_s + BEYOND_S
-        self._streams, self._group = streams, _group(ranks, backend, timedelta(seconds=limit))
+        self._group = _group(ranks, f"{name}/device", backend, timedelta(seconds=min(limit, FOR_EVER_S)))
+        self._streams = streams
         self._rank = td.get_rank(self._group)
         # The first collective builds the communicator, and waits for all ranks to do so: now, with nothing beside it.
         each, whole = np.full((len(ranks), len(ranks)), 1), streams.empty(len(ranks))
@@ -156,9 +159,20 @@ class NoTransport:
         pass
 
 
-def _group(ranks: list[int], backend: str, timeout: timedelta) -> td.ProcessGroup | None:
-    some = len(ranks) < td.get_world_size()
-    group: td.ProcessGroup = td.new_group(ranks, timeout=timeout, backend=backend, use_local_synchronization=some)
+def _group(ranks: list[int], name: str, backend: str, timeout: timedelta) -> td.ProcessGroup | None:
+    """Return a new group, under a ``name`` that no group had before.
+
+    ``new_group`` names a group of some ranks by how many groups a process has: ranks that have more than others look
+    for each other in vain, and a name that comes again once its group is freed leads to addresses that are no more.
+    """
+    c10d = td.distributed_c10d
+    places = {rank: place for place, rank in enumerate(ranks)}
+    place, kind, store = places[td.get_rank()], td.Backend(backend), c10d._get_default_store()
+    group: td.ProcessGroup
+    group, _ = c10d._new_process_group_helper(
+        len(ranks), place, ranks, kind, store, c10d.GroupName(name), timeout=timeout
+    )
+    c10d._world.pg_group_ranks[group] = places
     return group
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from functools import cached_property, lru_cache
 from importlib import import_module
 from typing import TypeAlias
 
@@ -13,7 +15,7 @@ import torch
 
 from .errors import BadPayload, CannotCarry
 
-__all__ = ["Leaf", "Structure", "map_tensors", "rebuilt", "taken_apart"]
+__all__ = ["Leaf", "Structure", "copied", "map_tensors", "rebuilt", "taken_apart"]
 
 MAX_DEPTH = 64  # deeper is taken for a cycle
 PLAIN = (type(None), bool, int, float, str)  # exactly these types: a subclass would arrive as its base
@@ -46,10 +48,12 @@ class _Walk:
             items = [self.down(each, f"{path}[{i}]", depth + 1) for i, each in enumerate(value)]
             return (kind.__name__, items)
         if isinstance(value, tuple) and hasattr(kind, "_fields"):
+            if getattr(value, "__dict__", None):
+                raise CannotCarry(f"{path} has {sorted(vars(value))} besides its fields, which would be lost.", path)
             named = dict(zip(kind._fields, value, strict=True))
             return ("namedtuple", _class_path(kind, path), self._all(named, path, depth))
-        if is_dataclass(kind):
-            held = {each.name: getattr(value, each.name) for each in fields(kind)}
+        if is_dataclass(kind) and _can_be_filled(kind):
+            held = _held(value, kind)
             return ("dataclass", _class_path(kind, path), list(held), self._all(held, path, depth))
         raise CannotCarry(
             f"{path} is a {kind.__module__}.{kind.__qualname__}, which does not travel; packs hold tensors, numpy "
@@ -87,6 +91,12 @@ def map_tensors(tree: object, change: Callable[[torch.Tensor], torch.Tensor]) ->
     return rebuilt(structure, [change(each) if isinstance(each, torch.Tensor) else each for each in leaves])
 
 
+def copied(tree: object) -> object:
+    """Return ``tree`` in containers of its own, with the same leaves."""
+    structure, leaves, _ = taken_apart(tree)
+    return rebuilt(structure, leaves)
+
+
 def _up(structure: Structure, leaf: Callable[[], Leaf]) -> object:
     match structure:
         case ("leaf",):
@@ -109,6 +119,25 @@ def _up(structure: Structure, leaf: Callable[[], Leaf]) -> object:
         case tuple():
             raise BadPayload(f"{structure[:1]} is no kind of container.")
     return structure
+
+
+@lru_cache
+def _can_be_filled(kind: type) -> bool:
+    """Return whether instances of a dataclass are made of their attributes alone: not if it is a dict, or an enum."""
+    try:
+        return not issubclass(kind, Enum) and object.__new__(kind) is not None
+    except TypeError:
+        return False
+
+
+def _held(value: object, kind: type) -> dict[str, object]:
+    """Return the attributes of a dataclass that are set, also those that are no fields, but for what it would cache."""
+    names = dict.fromkeys([*(each.name for each in fields(kind)), *getattr(value, "__dict__", ())])
+    return {
+        name: getattr(value, name)
+        for name in names
+        if hasattr(value, name) and not isinstance(getattr(kind, name, None), cached_property)
+    }
 
 
 def _class_path(kind: type, path: str) -> str:

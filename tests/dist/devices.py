@@ -204,7 +204,7 @@ def sent_to_itself(device: str, warm_up: int, n: int, most: int) -> tuple[int, l
     streams = streams_of(device)
     assert streams is not None
     streams.adopt()
-    transport = DeviceTransport([0], streams, 60)
+    transport = DeviceTransport([0], "alone", streams, 60)
     side, rng = streams.new(), np.random.default_rng(0)
     none = np.zeros(0, dtype=np.int64)
     content = torch.arange(most, device=streams.device).to(torch.uint8)

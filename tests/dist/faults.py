@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -44,6 +45,8 @@ class Wrong(Balancer):
         if td.get_rank() == 1 and problem.step == 3:
             if self.how == "raise":
                 raise ArithmeticError("no plan today")
+            if self.how == "exit":
+                sys.exit(3)
             if self.how == "sleep":
                 time.sleep(3)
             if self.how == "swap":

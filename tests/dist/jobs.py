@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 import torch.distributed as td
 
 from balancers import LPT, Balancer, Barrier, Counts, Grid
-from dist import BalancedLoader, MicroBatch
+from dist import BalancedLoader, ExchangeError, MicroBatch
 
 
 @dataclass
@@ -60,6 +61,12 @@ def loader(
     return BalancedLoader(packs, **given)  # type: ignore[arg-type]
 
 
+def alone(packs: object, **options: object) -> BalancedLoader:
+    """A loader of one rank, without a job."""
+    given: dict[str, object] = {"balancer": LPT(), "grid": Grid(1), "loads": lambda pack: 1, **options}
+    return BalancedLoader(packs, **given)  # type: ignore[arg-type]
+
+
 def seeds(batch: MicroBatch) -> list[int]:
     """Seeds of the packs of a micro-batch, after a look at each pack's content; -1 for dummies."""
     found = []
@@ -93,6 +100,92 @@ def carried_on(counts: list[int]) -> list[int]:
         carried.append(balanced.carried)
         balanced.close()
     return carried
+
+
+def broken_off_after_a_resume(counts: list[int]) -> list[int]:
+    """End a pass, resume behind it with other packs, break off the pass and begin one more; return how many packs of
+    the first pass are trained on in the next ones, and how many packs lead the last."""
+    first = loader(own_packs(counts), at_end="carry")
+    assert list(first)
+    resumed = loader([Pack.of(5000 + i) for i in range(9)], at_end="carry")
+    resumed.load_state_dict(first.state_dict())
+    assert resumed.carried == first.carried
+    found = []
+    for _ in range(2):
+        packs: list[object] = []
+        for batch in resumed:
+            packs += batch.packs
+            if batch.step == 4:
+                break
+        found.append(sum(isinstance(each, Pack) and each.seed < 5000 for each in packs))
+    carried = resumed.carried
+    first.close()
+    resumed.close()
+    return [*found, carried]
+
+
+class Returning:
+    """A source with a state, which is at its beginning again once it has ended, as that of a StatefulDataLoader."""
+
+    def __init__(self, packs: list[Pack]) -> None:
+        self._packs, self._next = packs, 0
+
+    def __iter__(self) -> Iterator[Pack]:
+        while self._next < len(self._packs):
+            self._next += 1
+            yield self._packs[self._next - 1]
+        self._next = 0
+
+    def state_dict(self) -> dict[str, int]:
+        return {"next": self._next}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self._next = state["next"]
+
+
+def resumed_behind_the_end(counts: list[int], stop: int) -> tuple[list[int], list[int]]:
+    """Train ``stop`` steps, resume; return the seeds that came up to the end of the pass, and in one more pass."""
+    first, second = (loader(Returning(own_packs(counts))) for _ in range(2))
+    found = [seed for _, batch in zip(range(stop), first, strict=False) for seed in seeds(batch)]
+    second.load_state_dict(first.state_dict())
+    first.close()
+    found += [seed for batch in second for seed in seeds(batch)]
+    again = [seed for batch in second for seed in seeds(batch)]
+    second.close()
+    return found, again
+
+
+def resumed_where_each_was(stops: list[int]) -> str:
+    """Save after another number of micro-steps on every rank, and resume; return what this rank hears."""
+    first, second = (loader(own_packs([8, 8]), n_micro_steps=4) for _ in range(2))
+    for _ in zip(range(stops[td.get_rank()]), first, strict=False):
+        pass
+    second.load_state_dict(first.state_dict())
+    try:
+        next(iter(second))
+    except ExchangeError as error:
+        return f"{type(error).__name__}: {error}"
+    finally:
+        first.close()
+        second.close()
+    return "nothing"
+
+
+def fails_to_begin() -> str:
+    """A source that raises when it is asked for packs, on rank 1; return what this rank hears."""
+
+    class Closed:
+        def __iter__(self) -> Iterator[Pack]:
+            raise OSError("not yet")
+
+    balanced = loader(Closed() if td.get_rank() else own_packs([5, 0]))
+    try:
+        list(balanced)
+    except (OSError, ExchangeError) as error:
+        return f"{type(error).__name__}: {error}"
+    finally:
+        balanced.close()
+    return "nothing"
 
 
 def everything(counts: list[int], options: dict[str, object]) -> list[tuple[int, int, list[int], dict[str, int]]]:

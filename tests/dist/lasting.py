@@ -194,3 +194,16 @@ def of_pairs() -> list[int]:
     found = [pack.seed for batch in balanced for pack, ok in zip(batch.packs, batch.weights, strict=True) if ok]  # type: ignore[attr-defined]
     balanced.close()
     return found
+
+
+def of_one_pair(times: int) -> list[int]:
+    """Three ranks, of which two build loaders one after the other; rank 0 is in more groups, and closes earlier."""
+    td.new_group([0, 2])
+    pair, rank = td.new_group([0, 1]), td.get_rank()
+    steps = []
+    for _ in range(times if rank < 2 else 0):
+        balanced = BalancedLoader([Pack.of(rank)] * 3, balancer=LPT(), grid=Grid(2), loads=load_of, group=pair)
+        steps.append(sum(1 for _ in balanced))
+        if rank == 0:
+            balanced.close()
+    return steps

@@ -140,7 +140,7 @@ def test_settings_that_cannot_be_are_refused_by_value(wrong: dict[str, object], 
 def test_devices_that_do_not_connect_are_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = []
     monkeypatch.setattr(
-        dist.transport, "_group", lambda ranks, backend, timeout: limits.append(timeout.total_seconds())
+        dist.transport, "_group", lambda ranks, name, backend, timeout: limits.append(timeout.total_seconds())
     )
     monkeypatch.setattr(td, "get_default_backend_for_device", lambda device: "nccl")
     monkeypatch.setattr(td, "get_rank", lambda group: 1)
@@ -149,7 +149,7 @@ def test_devices_that_do_not_connect_are_given_up_in_time(monkeypatch: pytest.Mo
     monkeypatch.setattr(streams, "current", lambda: SimpleNamespace(record_event=Mark), raising=False)
     text = "connecting the devices of ranks [0, 1] took more than 0.05 s; raise timeout."
     with pytest.raises(ExchangeTimeout, match=f"^{re.escape(text)}$"):
-        DeviceTransport([0, 1], streams, 0.05)
+        DeviceTransport([0, 1], "late", streams, 0.05)
     assert limits == [3600.05]  # NCCL's own watchdog, which ends the process, comes long after
 
 

@@ -69,7 +69,7 @@ def test_rounds_cover_every_byte_once_and_none_is_large(n_ranks: int, chunk: int
 def bare(seed: int, chunk: int) -> bool:
     """Exchange random bytes along random routes; every byte must be that of its pack."""
     n_ranks, rank = td.get_world_size(), td.get_rank()
-    transport = HostTransport(list(range(n_ranks)), chunk)
+    transport = HostTransport(list(range(n_ranks)), "only", chunk)
     for trial in range(20):
         rng = np.random.default_rng((seed, trial))
         n = int(rng.integers(0, 9))

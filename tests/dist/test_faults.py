@@ -53,6 +53,13 @@ def test_a_planner_that_raises_is_named(ranks: Ranks, overlap: bool) -> None:
     )
 
 
+def test_a_planner_that_ends_its_thread_ends_all(ranks: Ranks) -> None:
+    other, own = ranks.run(train, "nothing", -1, 20.0, 2, True, Wrong("exit"))
+    assert (own.kind, own.text) == ("RuntimeError", "the exchange thread has ended without an answer.")
+    assert (other.kind, other.ranks) == ("RankClosed", (1,))
+    assert max(own.seconds, other.seconds) < 5
+
+
 def test_different_plans_raise_the_same_error_and_nothing_moves(ranks: Ranks) -> None:
     told = ranks.run(train, "nothing", -1, 20.0, 2, True, Wrong("swap"), 3)
     assert [each.steps for each in told] == [3, 3]

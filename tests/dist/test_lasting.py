@@ -6,7 +6,7 @@ import pytest
 
 from tests.ranks import Ranks
 
-from .lasting import beside_training, carried, many_passes, of_pairs, random_state_after, resume, until
+from .lasting import beside_training, carried, many_passes, of_one_pair, of_pairs, random_state_after, resume, until
 
 
 def test_it_runs_beside_collectives_of_the_trainer_and_leaves_nothing(ranks: Ranks) -> None:
@@ -67,3 +67,7 @@ def test_two_groups_balance_side_by_side(ranks: Ranks) -> None:
     results = ranks.run(of_pairs, n=4)
     assert sorted(results[0] + results[1]) == [*range(6), *range(1000, 1006)]
     assert sorted(results[2] + results[3]) == [*range(2000, 2006), *range(3000, 3006)]
+
+
+def test_a_group_of_some_ranks_builds_loaders_again_whatever_other_groups_they_are_in(ranks: Ranks) -> None:
+    assert ranks.run(of_one_pair, 4, n=3) == [[3] * 4, [3] * 4, []]

@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
+from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 
@@ -17,9 +18,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from balancers import LPT, Grid
+from balancers import Grid
 from dist import (
-    BalancedLoader,
     CannotResume,
     CannotWrap,
     InvalidLoader,
@@ -30,10 +30,7 @@ from dist import (
 )
 from packing import NextFit
 
-
-def alone(packs: object, **options: object) -> BalancedLoader:
-    given: dict[str, object] = {"balancer": LPT(), "grid": Grid(1), "loads": lambda pack: 1, **options}
-    return BalancedLoader(packs, **given)  # type: ignore[arg-type]
+from .jobs import alone
 
 
 def exchange_threads() -> int:
@@ -144,6 +141,12 @@ def test_mean_loss_by_totals_does_not_depend_on_the_grouping() -> None:
         assert mean == 1.5
 
 
+def test_totals_are_exact_beyond_64_bits() -> None:
+    loads = {"load": 1, "operations": 2**61}
+    loader = alone([1] * 8, packs_per_cell=8, amounts=["operations"], loads=lambda pack: loads)
+    assert [batch.totals["operations"] for batch in loader] == [2**64]
+
+
 def test_a_state_survives_a_checkpoint_of_plain_values(tmp_path: Path) -> None:
     loader = alone([1, 2, 3])
     next(iter(loader))
@@ -217,6 +220,10 @@ def test_a_source_that_communicates_is_refused() -> None:
         ({"balancer": "lpt"}, "balancer must be a Balancer; got 'lpt'"),
         ({"grid": Grid(1, n_steps=2)}, "a loader acts on one step at a time"),
         ({"timeout": 0}, "timeout must be above 0 s"),
+        ({"timeout": timedelta(minutes=5)}, r"timeout must be above 0 s, as a number; got datetime.timedelta"),
+        ({"loads": {"load": 3}}, "loads and on_step must be functions; got {'load': 3} and None"),
+        ({"amounts": "tokens"}, r"amounts must be several names; got 'tokens'. Of one, they are \['tokens'\]"),
+        ({"device": 1.5}, 'device must be "cpu" or "cuda"; got \'1.5\''),
     ],
 )
 def test_wrong_arguments_are_named(options: dict[str, object], text: str) -> None:
@@ -230,6 +237,7 @@ def test_wrong_loads_are_named() -> None:
         (lambda pack: 1.5, r"loads\(pack 0\)\['load'\] must be an integer; got 1.5"),
         (lambda pack: {"cost": 1}, r"loads\(pack 0\) must hold \['load'\]; it has \['cost'\]"),
         (lambda pack: (1, 2), r"must give one value per stage \('load',\); got \(1, 2\)"),
+        (lambda pack: next(iter(())), r"loads\(pack 0\) raised StopIteration; it must return a value for every pack"),
     ):
         with pytest.raises(InvalidLoader, match=text):
             list(alone([1], loads=loads))

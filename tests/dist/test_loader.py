@@ -94,3 +94,9 @@ def test_a_rank_without_any_pack_runs_copies_of_weight_zero(ranks: Ranks) -> Non
     results = ranks.run(everything, [1, 0], {})
     assert delivered(results) == [0]
     assert [len(seeds) for rows in results for _, _, seeds, _ in rows] == [1, 1]
+
+
+@pytest.mark.parametrize("transport", ["host", "device"])
+def test_ranks_may_wait_for_ever(ranks: Ranks, transport: str) -> None:
+    results = ranks.run(everything, [3, 3], {"timeout": float("inf"), "device": "cpu", "transport": transport})
+    assert delivered(results) == all_seeds([3, 3])

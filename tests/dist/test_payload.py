@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import OrderedDict
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import Enum, IntEnum
+from functools import cached_property
 
 import numpy as np
 import pytest
@@ -87,6 +89,57 @@ def test_a_dataclass_is_filled_and_not_called() -> None:
     assert unpack(written(counted)) == counted
 
 
+@dataclass
+class Noted:
+    """Not all that it knows is a field, and not all fields are set."""
+
+    values: list[int]
+    later: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.note = "seen"
+
+    @cached_property
+    def kinds(self) -> set[int]:
+        return {*self.values}
+
+
+def test_a_dataclass_arrives_with_all_that_was_set() -> None:
+    noted = Noted([1, 2])
+    assert noted.kinds == {1, 2}
+    arrived = unpack(written([noted, Image(1)]))
+    assert isinstance(arrived, list)
+    assert vars(arrived[0]) == {"values": [1, 2], "note": "seen"}
+    assert arrived[0].kinds == {1, 2}
+    assert arrived[1] == Image(1)
+
+
+@dataclass
+class Output(OrderedDict[str, int]):
+    """A dataclass that is a dict as well, as model outputs are."""
+
+    loss: int = 0
+
+
+@dataclass
+class Titled:
+    title: str
+
+
+class Species(Titled, Enum):
+    CAT = "cat"
+
+
+class Marked(Span):
+    """A named tuple that knows more."""
+
+
+def marked() -> Marked:
+    made = Marked(1, 2)
+    made.mark = 3  # type: ignore[attr-defined]
+    return made
+
+
 class Color(IntEnum):
     RED = 1
 
@@ -128,6 +181,10 @@ def quantised() -> torch.Tensor:
         (torch.zeros(3, requires_grad=True) * 2, "pack['a'][1] has a graph, which would be cut; detach() it."),
         (np.array([object()]), "pack['a'][1] is a numpy ndarray of object"),
         (np.zeros(2, dtype=[("x", "i4")]), "pack['a'][1] is a numpy ndarray of [('x', '<i4')]"),
+        (Output(), "pack['a'][1] is a tests.dist.test_payload.Output, which does not travel"),
+        (Species.CAT, "pack['a'][1] is a tests.dist.test_payload.Species, which does not travel"),
+        (marked(), "pack['a'][1] has ['mark'] besides its fields, which would be lost."),
+        (np.array(["text"], dtype=np.dtypes.StringDType()), "pack['a'][1] is a numpy ndarray of StringDType()"),
         (np.ma.array([1]), "pack['a'][1] is a numpy MaskedArray"),
         (loop(), "is nested deeper than 64, or contains itself."),
         (Image(Span(1, {2})), "pack['a'][1]['pixels']['stop'] is a builtins.set"),

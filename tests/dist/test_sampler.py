@@ -95,6 +95,23 @@ def test_resuming_inside_an_epoch_begins_behind_what_was_trained_on(done: int, e
         batches.set_epoch(0, done=-1)
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_epoch_goes_on_as_it_began_whatever_is_asked_about_others(workers: int) -> None:
+    """And a DataLoader resumes inside of it, though it asks for two iterators where it has workers."""
+    sampler, _ = batch_samplers(2, 50)
+    sampler.set_epoch(1)
+    whole = list(sampler)
+    sampler.set_epoch(1, done=2)
+    loader = DataLoader(
+        Lengths(), batch_sampler=sampler, num_workers=workers, multiprocessing_context="fork" if workers else None
+    )
+    batches = iter(loader)
+    found = [next(batches).tolist()]
+    sampler.set_epoch(2)
+    assert len(sampler)
+    assert [*found, *(batch.tolist() for batch in batches)] == whole[2:]
+
+
 def test_234_packs_on_4_ranks_are_59_steps_with_2_repeated_or_58_with_2_left_over() -> None:
     def sampler(at_end: str, rank: int) -> BalancedBatchSampler:
         grid = Grid(4, counts=Counts.EQUAL)
@@ -184,5 +201,7 @@ def test_wrong_arguments_are_named() -> None:
         BalancedSampler([1, 2], grid=4, balancer=LPT(), batch_size=1)
     with pytest.raises(InvalidLoader, match=r"batches of one size need Grid\(counts=Counts.EQUAL\)"):
         BalancedSampler([1, 2], grid=Grid(2), balancer=LPT(), batch_size=1, rank=0)
+    with pytest.raises(InvalidLoader, match=r"Grid\(n_ranks=2\) lets a micro-step have no pack.*counts=\(1, 1\)"):
+        BalancedBatchSampler([1, 2], grid=Grid(2), limits=9, cost=COST, balancer=LPT(), rank=0)
     with pytest.raises(InvalidLoader, match='at_end is "drop" or "repeat" for samplers; got \'pad\''):
         BalancedSampler([1], grid=1, balancer=LPT(), batch_size=1, at_end="pad")
