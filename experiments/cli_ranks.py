@@ -38,6 +38,8 @@ def exchange(
     from .measurements import exchange_table
 
     started = int(os.environ.get("WORLD_SIZE", "0"))  # by torchrun
+    if started == 1:
+        raise typer.BadParameter("torchrun started one process, and packs move between two: --nproc-per-node 2.")
     config = Exchange(
         ranks=started or ranks,
         steps=steps,

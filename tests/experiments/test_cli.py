@@ -196,3 +196,11 @@ def test_results_do_not_overwrite_each_other_or_the_table(tmp_path: Path, capsys
     ):
         assert "Invalid value" in failure(capsys, *arguments) or "should" in arguments
     assert table.read_text() == "tokens,image_tokens\n5,1\n"
+
+
+@pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
+def test_one_process_of_torchrun_has_nobody_to_exchange_with(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert "torchrun started one process" in failure(capsys, "exchange")
