@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
@@ -17,7 +18,9 @@ from packing.arrays import Int32, Int64, as_int
 from .agreement import Form, Table
 from .errors import InvalidLoader
 
-__all__ = ["AtEnd", "Mode", "Settings", "is_portable", "require_balancer"]
+__all__ = ["AtEnd", "Mode", "Settings", "chosen", "is_portable", "require_balancer"]
+
+E = TypeVar("E", bound=Enum)
 
 
 class Mode(Enum):
@@ -64,15 +67,15 @@ class Settings:
         if grid.n_steps != 1:
             raise InvalidLoader(f"a loader acts on one step at a time; got {grid!r}. Use n_steps=1.")
         places = as_int("packs_per_cell", packs_per_cell, InvalidLoader, least=1)
+        if not isinstance(caps, Mapping):
+            raise InvalidLoader(f"caps must be a mapping from amounts to the most in a cell; got {caps!r}.")
         names = tuple(dict.fromkeys((*amounts, *caps)))
         both = sorted({*names} & {*grid.stages, "packs"})
         if both:
             raise InvalidLoader(f"{both} are loads or counted anyway; amounts and caps have names of their own.")
         limits = tuple((name, as_int(f"caps[{name!r}]", most, InvalidLoader, least=0)) for name, most in caps.items())
-        for kind, value in ((AtEnd, at_end), (Mode, mode)):
-            if value not in {each.value for each in kind}:
-                raise InvalidLoader(f"{value!r} is none of {', '.join(repr(each.value) for each in kind)}.")
-        return cls(balancer, grid, places, names, limits, AtEnd(at_end), Mode(mode))
+        ends, mode_ = chosen("at_end", AtEnd, at_end), chosen("mode", Mode, mode)
+        return cls(balancer, grid, places, names, limits, ends, mode_)
 
     @property
     def places(self) -> int:
@@ -151,6 +154,14 @@ class Settings:
         """Return the plan to act on: that of the balancer, or of ``cell`` if another rank has planned; or home."""
         plan = self.balancer.plan(problem) if cell is None else Plan(problem, cell, repr(self.balancer))
         return plan.or_home()
+
+
+def chosen(name: str, kind: type[E], value: object) -> E:
+    """Return the member of ``kind`` with this ``value``; `InvalidLoader` if there is none."""
+    values = [each.value for each in kind]
+    if value not in values:
+        raise InvalidLoader(f"{name} must be one of {', '.join(map(repr, values))}; got {value!r}.")
+    return kind(value)
 
 
 def require_balancer(balancer: object) -> None:

@@ -16,6 +16,7 @@ from packing.arrays import Int64
 
 from .errors import ExchangeTimeout, InvalidLoader
 from .exchange import CHUNK, Route
+from .settings import chosen
 from .streams import Event, Streams
 from .watch import passed
 
@@ -38,9 +39,7 @@ class Via(Enum):
     @classmethod
     def checked(cls, transport: str, streams: Streams | None) -> Via:
         """Raises `InvalidLoader`."""
-        if transport not in {each.value for each in cls}:
-            raise InvalidLoader(f"{transport!r} is none of {', '.join(repr(each.value) for each in cls)}.")
-        via = cls(transport)
+        via = chosen("transport", cls, transport)
         if via is cls.HOST:
             return via
         if streams is None:

@@ -79,7 +79,7 @@ QUEUE = (
 @pytest.mark.parametrize(
     ("transport", "device", "nccl", "queues", "text"),
     [
-        ("nccl", None, True, "", "'nccl' is none of 'host', 'device', 'device-one-queue'."),
+        ("nccl", None, True, "", "transport must be one of 'host', 'device', 'device-one-queue'; got 'nccl'."),
         ("device", None, True, "", "transport='device' needs the device that packs are delivered on: device=\"cuda\"."),
         ("device", "cuda:0", False, "", NO_NCCL),
         ("device-one-queue", "cuda:0", False, "1", NO_NCCL.replace("'device'", "'device-one-queue'")),
@@ -115,8 +115,8 @@ def test_transports_that_cannot_be_are_refused_with_the_remedy(
             "['load', 'packs'] are loads or counted anyway; amounts and caps have names of their own.",
         ),
         ({"balancer": LPT}, f"balancer must be a Balancer; got {LPT!r}. BALANCERS.parse reads texts."),
-        ({"mode": "on"}, "'on' is none of 'off', 'shadow', 'balance'."),
-        ({"at_end": "drop"}, "'drop' is none of 'pad', 'min', 'carry'."),
+        ({"mode": "on"}, "mode must be one of 'off', 'shadow', 'balance'; got 'on'."),
+        ({"at_end": "drop"}, "at_end must be one of 'pad', 'min', 'carry'; got 'drop'."),
         (
             {"grid": Grid(2, n_steps=3)},
             f"a loader acts on one step at a time; got {Grid(2, n_steps=3)!r}. Use n_steps=1.",

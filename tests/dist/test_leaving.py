@@ -214,8 +214,10 @@ def test_a_source_that_communicates_is_refused() -> None:
     ("options", "text"),
     [
         ({"grid": Grid(2)}, "the grid has 2 ranks, but torch.distributed is not initialised"),
-        ({"mode": "on"}, "'on' is none of 'off', 'shadow', 'balance'"),
-        ({"at_end": "drop"}, "'drop' is none of 'pad', 'min', 'carry'"),
+        ({"mode": "on"}, "mode must be one of 'off', 'shadow', 'balance'; got 'on'"),
+        ({"at_end": "drop"}, "at_end must be one of 'pad', 'min', 'carry'; got 'drop'"),
+        ({"mode": ["on"]}, r"mode must be one of 'off', 'shadow', 'balance'; got \['on'\]"),
+        ({"caps": [("load", 3)]}, "caps must be a mapping from amounts to the most in a cell; got"),
         ({"depth": 0}, "depth must be in .*; got 0"),
         ({"balancer": "lpt"}, "balancer must be a Balancer; got 'lpt'"),
         ({"grid": Grid(1, n_steps=2)}, "a loader acts on one step at a time"),
