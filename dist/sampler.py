@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 import torch.distributed as td
+from numpy.typing import ArrayLike
 from torch.utils.data import Sampler
 
 from balancers import Balancer, Grid, Linear, Plan, Problem
@@ -210,7 +211,7 @@ class BalancedSampler(_Planned[int]):
 
     def __init__(
         self,
-        loads: SamplesLike,
+        loads: ArrayLike,
         *,
         grid: GridLike,
         balancer: Balancer,
@@ -221,7 +222,7 @@ class BalancedSampler(_Planned[int]):
     ) -> None:
         super().__init__(balancer, grid, batch_size, seed, at_end, rank)
         remedy = "Loads are whole numbers >= 0."
-        self._all_loads = as_int64("loads", np.asarray(loads), InvalidLoader, remedy=remedy)
+        self._all_loads = as_int64("loads", loads, InvalidLoader, remedy=remedy)
         fewest, most = self._grid.counts_for(self._grid.n_cells * self._per_cell)
         if fewest < most:
             raise InvalidLoader(f"batches of one size need Grid(counts=Counts.EQUAL); got {self._grid!r}.")

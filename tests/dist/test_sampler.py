@@ -203,5 +203,7 @@ def test_wrong_arguments_are_named() -> None:
         BalancedSampler([1, 2], grid=Grid(2), balancer=LPT(), batch_size=1, rank=0)
     with pytest.raises(InvalidLoader, match=r"Grid\(n_ranks=2\) lets a micro-step have no pack.*counts=\(1, 1\)"):
         BalancedBatchSampler([1, 2], grid=Grid(2), limits=9, cost=COST, balancer=LPT(), rank=0)
+    with pytest.raises(InvalidLoader, match="loads must be a rectangular array of integers"):
+        BalancedSampler([[1], [2, 3]], grid=1, balancer=LPT(), batch_size=1)
     with pytest.raises(InvalidLoader, match='at_end is "drop" or "repeat" for samplers; got \'pad\''):
         BalancedSampler([1], grid=1, balancer=LPT(), batch_size=1, at_end="pad")
