@@ -77,6 +77,11 @@ class Buffered:
         """Return the number of pieces that wait."""
         return len(self._waiting["entered"]) if self._waiting else 0
 
+    @property
+    def arrived(self) -> int:
+        """Number of samples that have arrived: the next one has this number."""
+        return self._arrived
+
     def push(self, samples: SamplesLike) -> Packing:
         """Take ``samples`` and return the packs that are ready, often none. Nothing is taken if this raises."""
         samples = Samples.of(samples)

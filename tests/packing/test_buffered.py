@@ -107,6 +107,7 @@ def test_no_sample_grows_old() -> None:
     for _ in range(40):
         packing = buffered.push([7, *[5] * 9])
         arrived += 10
+        assert buffered.arrived == arrived
         oldest = max(oldest, arrived - int(packing.arrivals.min(initial=arrived)))
     assert 2 * size < oldest <= 4 * size + 10  # a push is seen as a whole
 
