@@ -12,6 +12,7 @@ __all__ = [
     "falling_by_counting",
     "heaviest_first",
     "in_input_order",
+    "index",
     "members_and_sums",
     "members_by_group",
     "sums_by_group",
