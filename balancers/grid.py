@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from packing.arrays import as_int, one_of
+from packing.arrays import as_int
+from packing.texts import as_python, one_of
 
 from .errors import Infeasible, InvalidGrid
 
@@ -77,13 +78,7 @@ class Grid:
             object.__setattr__(self, "ranks_per_node", per_node)
 
     def __repr__(self) -> str:
-        """Show what is not the default, as Python."""
-        given = [
-            (each.name, getattr(self, each.name)) for each in fields(self) if getattr(self, each.name) != each.default
-        ]
-        return (
-            f"Grid({', '.join(f'{name}={value if isinstance(value, Enum) else repr(value)}' for name, value in given)})"
-        )
+        return as_python(self)
 
     @classmethod
     def of(cls, grid: GridLike) -> Grid:

@@ -93,8 +93,7 @@ def map_tensors(tree: object, change: Callable[[torch.Tensor], torch.Tensor]) ->
 
 def copied(tree: object) -> object:
     """Return ``tree`` in containers of its own, with the same leaves."""
-    structure, leaves, _ = taken_apart(tree)
-    return rebuilt(structure, leaves)
+    return map_tensors(tree, lambda tensor: tensor)
 
 
 def _up(structure: Structure, leaf: Callable[[], Leaf]) -> object:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from enum import Enum
-from typing import NamedTuple, TypeAlias, TypeVar
+from functools import wraps
+from typing import NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,6 @@ __all__ = [
     "bounded_int64",
     "descending_order",
     "exact_sum",
-    "one_of",
     "read_only",
     "sums_by_key",
 ]
@@ -31,6 +30,7 @@ __all__ = [
 Int64: TypeAlias = NDArray[np.int64]
 Int32: TypeAlias = NDArray[np.int32]
 A = TypeVar("A", bound=np.ndarray)
+P = ParamSpec("P")
 AnyArray: TypeAlias = np.ndarray  # of any shape and kind, not yet checked
 Error: TypeAlias = Callable[[str], EvenstepError]
 
@@ -47,34 +47,6 @@ def as_int(name: str, value: object, error: Error, *, least: int, most: int = SU
     if not least <= int(value) <= most:
         raise error(f"{name} must be in [{least}, {most}]; got {int(value)}.")
     return int(value)
-
-
-def one_of(kind: type[Enum]) -> str:
-    """Return the members of ``kind`` for the end of an error: "Oversize.ERROR, ... or Oversize.ISOLATE"."""
-    *others, last = map(str, kind)
-    return f"{', '.join(others)} or {last}"
-
-
-def as_int64(
-    name: str,
-    values: ArrayLike,
-    error: Error,
-    *,
-    remedy: str,
-    ndim: Sequence[int] = (1,),
-    least: int = 0,
-    most: int = SUM_LIMIT - 1,
-    columns: Sequence[str] = (),
-    summed: bool = True,
-) -> Int64:
-    """Return ``values`` as a read-only C-contiguous int64 copy whose sum is below 2**62 (``summed``; labels need not).
-
-    ``error`` makes the exception from its text, ``remedy`` ends that text, ``columns`` names the columns of a
-    two-dimensional array.
-    """
-    return bounded_int64(
-        name, values, error, remedy=remedy, ndim=ndim, least=least, most=most, columns=columns, summed=summed
-    ).values
 
 
 class Bounded(NamedTuple):
@@ -97,7 +69,11 @@ def bounded_int64(
     columns: Sequence[str] = (),
     summed: bool = True,
 ) -> Bounded:
-    """As `as_int64`. Looks at each block of the array while it is in the cache, for memory is what this waits for."""
+    """Return ``values`` as a read-only C-contiguous int64 copy whose sum is below 2**62 (``summed``; labels need not).
+
+    ``error`` makes the exception from its text, ``remedy`` ends that text, ``columns`` names the columns of a
+    two-dimensional array. Looks at each block while it is in the cache, for memory is what this waits for.
+    """
     array = _as_array(name, values, error, remedy)
     if array.ndim not in ndim:
         wanted = " or ".join(f"{n}-dimensional" for n in ndim)
@@ -127,6 +103,18 @@ def bounded_int64(
         if total >= SUM_LIMIT:
             raise error(f"the sum of {name} must be below 2**62; it is {total}. {remedy}")
     return Bounded(read_only(result), smallest, largest)
+
+
+def _values_of(checked: Callable[P, Bounded]) -> Callable[P, Int64]:
+    @wraps(checked)
+    def values(*args: P.args, **kwargs: P.kwargs) -> Int64:
+        return checked(*args, **kwargs).values
+
+    return values
+
+
+as_int64 = _values_of(bounded_int64)
+"""The same, where only the values matter."""
 
 
 class Immutable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 from typing import TypeAlias
@@ -11,9 +11,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .arrays import Int64, as_int, as_int64, bounded_int64, one_of, read_only
+from .arrays import Int64, as_int, as_int64, bounded_int64, read_only
 from .errors import InvalidLimits, InvalidSamples
 from .spans import Spans
+from .texts import as_python, one_of
 
 __all__ = ["Limits", "LimitsLike", "Oversize", "Samples", "SamplesLike"]
 
@@ -175,9 +176,7 @@ class Limits:
             )
 
     def __repr__(self) -> str:
-        """Show what is not the default, as Python."""
-        values = [(each, getattr(self, each.name)) for each in fields(self)]
-        return f"Limits({', '.join(f'{each.name}={value}' for each, value in values if value != each.default)})"
+        return as_python(self)
 
     @property
     def longest(self) -> int:
