@@ -146,6 +146,8 @@ def in_input_order(values: Int32, sizes: Int64, start: Int64, result: Int32) -> 
 def heaviest_first(values: Int64) -> Int64:
     """Return the indices from the largest value to the smallest, equal ones by index: radix sort, O(n) per 8 bits."""
     n = len(values)
+    if n == 0:
+        return np.empty(0, dtype=np.int64)
     keys, order = values.max() - values, np.arange(n)
     moved = np.empty(n, dtype=np.int64)
     shift, largest = 0, keys.max()

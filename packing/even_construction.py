@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .arrays import Int32, Int64, descending_order
+from .counting import heaviest_first
 from .heaps import sift_down
 from .jit import kernel
 from .kernels import best_fit, best_fit_into
@@ -144,7 +145,8 @@ def _least_full(
     """Put each sample in ``turn`` into the pack with the fewest tokens; stop where the emptiest lacks the room."""
     n_packs = len(used)
     bits = _bit_length(n_packs)
-    heap = np.sort((used << bits) | np.arange(n_packs))
+    emptiest = heaviest_first(-used)
+    heap = (used[emptiest] << bits) | emptiest
     for i in turn:
         pack = heap[0] & ((1 << bits) - 1)
         if pack_of[i] >= 0:
@@ -165,7 +167,8 @@ def _least_amount(
     """Put each sample in ``turn`` into the pack with the least amount; a pack that lacks the room leaves for good."""
     size = len(used)
     bits = _bit_length(size)
-    heap = np.sort((level << bits) | np.arange(size))
+    lowest = heaviest_first(-level)
+    heap = (level[lowest] << bits) | lowest
     for i in turn:
         if pack_of[i] >= 0:
             continue

@@ -221,7 +221,8 @@ def _spell(
                     in_light += value[item[k], c] * ((split >> k) & 1)
                 held[light, c], held[heavy, c] = in_light, both - in_light
     for pack in range(n_packs):
-        held_by_all[packs[pack]] = held[pack]
+        for c in range(n_columns):
+            held_by_all[packs[pack], c] = held[pack, c]
         node = following[pack]
         for _ in range(count[pack]):
             pack_of[sample[node]] = packs[pack]
@@ -245,7 +246,9 @@ def _queues(values: Int64, packs: Int64, offsets: Int64, members: Int64) -> tupl
     node = n_packs
     for pack in range(n_packs):
         for k in range(offsets[packs[pack]], offsets[packs[pack] + 1]):
-            sample[node], value[node] = members[k], values[members[k]]
+            sample[node] = members[k]
+            for c in range(values.shape[1]):
+                value[node, c] = values[members[k], c]
             following[last[pack]] = node
             last[pack] = node
             node += 1
