@@ -6,6 +6,7 @@ not end in time is replaced by a new one before the next job: one failure stays 
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
 import pickle
@@ -127,6 +128,7 @@ def _serve(end: Connection) -> None:
     with suppress(EOFError):
         while True:
             function, arguments, rank, n, port, job, timeout = end.recv()
+            faulthandler.dump_traceback_later(0.9 * timeout)  # who hangs says where, before it is killed
             try:
                 limit = timedelta(seconds=timeout)
                 store = PrefixStore(str(job), TCPStore("127.0.0.1", port, is_master=False, timeout=limit))
@@ -137,6 +139,7 @@ def _serve(end: Connection) -> None:
                     td.destroy_process_group()
             except BaseException as error:
                 outcome = Outcome(error=_picklable(error), trace=traceback.format_exc())
+            faulthandler.cancel_dump_traceback_later()
             end.send(outcome)
 
 
