@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -14,10 +15,11 @@ from torch.utils.data import Sampler
 from balancers import Balancer, Grid, Linear, Plan, Problem
 from balancers.grid import GridLike
 from packing import BestFitDecreasing, Limits, Oversize, Packer, Packing, Samples
-from packing.arrays import Int64, as_int, as_int64, read_only
+from packing.arrays import Int64, as_int, as_int64, exact_sum, read_only
 from packing.samples import LimitsLike, SamplesLike
 
 from .errors import InvalidLoader
+from .sampler_iterator import SamplerIterator
 from .settings import is_portable, require_balancer
 
 __all__ = ["BalancedBatchSampler", "BalancedSampler"]
@@ -48,6 +50,8 @@ class _Epoch:
 class _Planned(Sampler[T], Generic[T]):
     """What both samplers share: full windows of steps and their plans. Every rank computes all, and takes its part."""
 
+    _per_micro_step = 1  # items that an iterator yields for a micro-step
+
     def __init__(
         self, balancer: Balancer, grid: GridLike, per_cell: int, seed: int, at_end: str, rank: int | None
     ) -> None:
@@ -65,15 +69,23 @@ class _Planned(Sampler[T], Generic[T]):
         self._repeat = at_end == "repeat"
         self._rank = _rank_in(self._grid, rank)
         self._number = self._done = 0
-        self._cached: _Epoch | None = None
+        self._cached: tuple[int, _Epoch] | None = None
+
+    def __iter__(self) -> SamplerIterator[T]:
+        """Begin the epoch that was set last."""
+        return SamplerIterator(self._items, self._settings(), self._number, self._done * self._per_micro_step)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._settings()}, rank={self._rank})"
 
     def set_epoch(self, epoch: int, *, done: int = 0) -> None:
         """Shuffle by ``epoch`` from the next ``iter`` on. All ranks give the same.
 
         ``done``: to resume inside an epoch, how many micro-steps of it were trained on; the next ``iter``, and no later
-        one, begins behind them. Count what was trained on, not what the sampler gave: loaders run ahead.
+        one, begins behind them. Count what was trained on, not what the sampler gave: a DataLoader runs ahead. With
+        torchdata's StatefulDataLoader there is nothing to count: see `SamplerIterator`.
         """
-        self._number, self._cached = as_int("epoch", epoch, InvalidLoader, least=0), None
+        self._number = as_int("epoch", epoch, InvalidLoader, least=0)
         self._done = as_int("done", done, InvalidLoader, least=0)
 
     @property
@@ -92,12 +104,24 @@ class _Planned(Sampler[T], Generic[T]):
 
     @property
     def _epoch(self) -> _Epoch:
-        if self._cached is None:
-            self._cached = self._planned_epoch(np.random.default_rng((self._seed, self._number)))
-        return self._cached
+        return self._epoch_of(self._number)
 
-    def _planned_epoch(self, rng: np.random.Generator) -> _Epoch:
+    def _epoch_of(self, number: int) -> _Epoch:
+        if self._cached is None or self._cached[0] != number:
+            self._cached = number, self._planned_epoch(number, np.random.default_rng((self._seed, number)))
+        return self._cached[1]
+
+    def _planned_epoch(self, number: int, rng: np.random.Generator) -> _Epoch:
         raise NotImplementedError
+
+    def _items(self, number: int, yielded: int) -> Iterator[T]:
+        """Yield what epoch ``number`` yields, from item ``yielded`` on."""
+        raise NotImplementedError
+
+    def _settings(self) -> str:
+        """What an epoch follows from, but for the values of the samples: the same on every rank."""
+        at_end = "repeat" if self._repeat else "drop"
+        return f"grid={self._grid!r}, balancer={self._balancer!r}, seed={self._seed}, at_end={at_end!r}"
 
     def _cut(self, units: Int64, loads: Int64, packing: Packing | None = None, order: Int64 | None = None) -> _Epoch:
         """Cut shuffled units into full windows. What is left over is dropped, or a window is made of it and of the
@@ -111,13 +135,14 @@ class _Planned(Sampler[T], Generic[T]):
             return _Epoch([*windows, np.concatenate([rest, again])], again, loads, packing, order)
         return _Epoch(windows, rest, loads, packing, order)
 
-    def _cells(self) -> Iterator[list[int]]:
-        """Yield the samples of this rank, micro-step by micro-step.
+    def _cells(self, number: int, done: int) -> Iterator[list[int]]:
+        """Yield the samples of this rank in epoch ``number``, micro-step by micro-step, without the first ``done``.
 
-        The first ``next`` takes ``done``, not ``iter``: a DataLoader with workers asks for two iterators, and uses one.
+        Windows before ``done`` are not planned. From the first item on, ``set_epoch(done=...)`` has been served: not
+        from ``iter`` on, since a DataLoader with workers asks for two iterators, and uses one.
         """
-        epoch, n_micro_steps = self._epoch, self._grid.total_micro_steps
-        done, self._done = self._done, 0
+        self._done = 0
+        epoch, n_micro_steps = self._epoch_of(number), self._grid.total_micro_steps
         for window, units in enumerate(epoch.windows):
             if done >= (window + 1) * n_micro_steps:
                 continue
@@ -175,9 +200,6 @@ class BalancedBatchSampler(_Planned[list[int]]):
             )
         self._packer.cut(self._samples, self._limits)  # names what is too long by its number in the dataset
 
-    def __iter__(self) -> Iterator[list[int]]:
-        return self._cells()
-
     def __len__(self) -> int:
         return self.n_steps * self._grid.n_micro_steps
 
@@ -195,10 +217,17 @@ class BalancedBatchSampler(_Planned[list[int]]):
         assert order is not None
         return read_only(order)
 
-    def _planned_epoch(self, rng: np.random.Generator) -> _Epoch:
+    def _items(self, number: int, yielded: int) -> Iterator[list[int]]:
+        return self._cells(number, yielded)
+
+    def _settings(self) -> str:
+        packs = f"limits={self._limits!r}, cost={self._cost!r}, packer={self._packer!r}"
+        return f"{self._samples!r}, {packs}, packs_per_cell={self._per_cell}, {super()._settings()}"
+
+    def _planned_epoch(self, number: int, rng: np.random.Generator) -> _Epoch:
         order = rng.permutation(len(self._samples))
         columns = {name: values[order] for name, values in self._samples.columns.items()}
-        packing = self._packer.pack(Samples(self._samples.tokens[order], columns), self._limits, self._number)
+        packing = self._packer.pack(Samples(self._samples.tokens[order], columns), self._limits, number)
         return self._cut(rng.permutation(len(packing)), self._cost.loads(packing.sums()), packing, order)
 
 
@@ -221,20 +250,25 @@ class BalancedSampler(_Planned[int]):
         rank: int | None = None,
     ) -> None:
         super().__init__(balancer, grid, batch_size, seed, at_end, rank)
+        self._per_micro_step = self._per_cell
         remedy = "Loads are whole numbers >= 0."
         self._all_loads = as_int64("loads", loads, InvalidLoader, remedy=remedy)
         fewest, most = self._grid.counts_for(self._grid.n_cells * self._per_cell)
         if fewest < most:
             raise InvalidLoader(f"batches of one size need Grid(counts=Counts.EQUAL); got {self._grid!r}.")
 
-    def __iter__(self) -> Iterator[int]:
-        for batch in self._cells():
-            yield from batch
-
     def __len__(self) -> int:
         return self.n_steps * self._grid.n_micro_steps * self._per_cell
 
-    def _planned_epoch(self, rng: np.random.Generator) -> _Epoch:
+    def _items(self, number: int, yielded: int) -> Iterator[int]:
+        done, first = divmod(yielded, self._per_micro_step)
+        return islice(chain.from_iterable(self._cells(number, done)), first, None)
+
+    def _settings(self) -> str:
+        total = exact_sum(self._all_loads)
+        return f"{len(self._all_loads)} loads of {total} in all, batch_size={self._per_cell}, {super()._settings()}"
+
+    def _planned_epoch(self, number: int, rng: np.random.Generator) -> _Epoch:
         return self._cut(rng.permutation(len(self._all_loads)), self._all_loads)
 
 
