@@ -120,7 +120,7 @@ def trace_bytes(records: Iterable[StepRecord]) -> bytes:
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}).encode()
 
 
-def write_parquet(path: Path, records: Iterable[StepRecord]) -> None:
+def write_parquet(path: Path | str, records: Iterable[StepRecord]) -> None:
     """Write one row per record, spans left out. Needs pyarrow (the extra "experiments")."""
     try:
         import pyarrow as pa
