@@ -11,12 +11,12 @@ from time import perf_counter_ns
 
 import torch
 
-from .circle import Circle
 from .errors import RankLost
 from .executor import Delivery, PackId
 from .freight import Flight, Freight, abandon
 from .manifest import Awaiting
 from .metrics import Span, StepRecord, record_of
+from .rank_group import RankGroup
 from .runner import Answer, Order, Runner
 from .settings import AtEnd, Settings
 from .source import Position, Source, Weighed
@@ -88,13 +88,13 @@ class Pass(Iterator[MicroBatch]):
         settings: Settings,
         source: Source,
         runner: Runner,
-        circle: Circle,
+        group: RankGroup,
         progress: Progress,
         depth: int,
         freight: Freight | None,
         on_step: Callable[[StepRecord], None] | None,
     ) -> None:
-        self._settings, self._source, self._runner, self._circle = settings, source, runner, circle
+        self._settings, self._source, self._runner, self._group = settings, source, runner, group
         self._progress, self._depth, self._freight, self._on_step = progress, depth, freight, on_step
         self._ahead = int(freight is not None and depth > 1)  # steps on their way to the device beside training
         self._begun: deque[tuple[Answer, Flight | None]] = deque()  # taken, launched, not yet landed
@@ -109,7 +109,7 @@ class Pass(Iterator[MicroBatch]):
         progress.pending = source.loaded
         self._spans: list[Span] = []
         self._left_us = _now_us()
-        self.close = weakref.finalize(self, _close, runner, circle, self._begun)
+        self.close = weakref.finalize(self, _close, runner, group, self._begun)
 
     def __next__(self) -> MicroBatch:
         self._span("compute", self._left_us)
@@ -172,7 +172,7 @@ class Pass(Iterator[MicroBatch]):
         if answer is not None:
             self._held.clear()
             if isinstance(answer, RankLost):
-                self._circle.broken = str(answer)
+                self._group.broken = str(answer)
             raise answer
         progress, source = self._progress, self._source.position()
         progress.step = progress.micro_step = 0
@@ -193,7 +193,7 @@ class Pass(Iterator[MicroBatch]):
             answer, flight = self._begun[0]
             landed = None if flight is None else flight.land()
         except Exception as error:  # here, and not on the other ranks: what is under way between devices is lost
-            self._circle.broken = str(error)
+            self._group.broken = str(error)
             return error
         self._begun.popleft()
         if isinstance(answer, Delivery):
@@ -205,7 +205,7 @@ class Pass(Iterator[MicroBatch]):
 
     def _report(self, delivery: Delivery, ready: int) -> None:
         spans, self._spans = (*delivery.spans, *self._spans), []
-        record = record_of(delivery, self._settings, self._circle.rank, ready, spans)
+        record = record_of(delivery, self._settings, self._group.rank, ready, spans)
         log.debug("%s", record)
         if self._on_step is not None:
             self._on_step(record)
@@ -214,11 +214,11 @@ class Pass(Iterator[MicroBatch]):
         self._spans.append(Span(name, begin, _now_us() - begin))
 
 
-def _close(runner: Runner, circle: Circle, begun: deque[tuple[Answer, Flight | None]]) -> None:
+def _close(runner: Runner, group: RankGroup, begun: deque[tuple[Answer, Flight | None]]) -> None:
     abandon(flight for _, flight in begun if flight is not None)
     begun.clear()
     if not runner.close():
-        circle.broken, circle.stuck = "its exchange thread did not end in time", True
+        group.broken, group.stuck = "its exchange thread did not end in time", True
 
 
 def _now_us() -> int:

@@ -20,7 +20,7 @@ import torch
 from .errors import InvalidLoader, RankLost
 from .exchange import Route
 from .manifest import Manifest
-from .memory import roomy
+from .memory import size_class
 from .payload import aligned, write_tensors
 from .ring import Ring, Slot
 from .streams import Event, Stream, Streams
@@ -48,7 +48,7 @@ class Cargo:
     def launch(self) -> Flight:
         """Enqueue everything on the side stream. Nothing is waited for."""
         consumer = self.streams.current()
-        landed = self.streams.empty(roomy(self.n_bytes))[: self.n_bytes]
+        landed = self.streams.empty(size_class(self.n_bytes))[: self.n_bytes]
         self.side.wait_event(consumer.record_event())
         try:
             with self.streams.on(self.side):
@@ -161,7 +161,7 @@ class DeviceFreight:
 
         def fill(landed: torch.Tensor) -> None:
             if manifest.route.sizes.any():
-                content = self.streams.empty(roomy(manifest.leaving_bytes))[: manifest.leaving_bytes]
+                content = self.streams.empty(size_class(manifest.leaving_bytes))[: manifest.leaving_bytes]
                 write_tensors(leaving, content)
                 self._exchange(step, content, landed[: manifest.arriving_bytes], manifest.route)
             write_tensors([slot.buffer[n_host:]], landed[manifest.arriving_bytes :])

@@ -15,13 +15,13 @@ from balancers import Balancer, Grid
 from balancers.grid import GridLike
 from packing.arrays import as_int
 
-from .circle import Circle
 from .delivery import MicroBatch, Pass, Progress
 from .errors import CannotResume, InvalidLoader
 from .executor import Executor
 from .meeting import Patience
 from .metrics import StepRecord
-from .runner import Beside, Inline, Runner
+from .rank_group import RankGroup
+from .runner import Background, Inline, Runner
 from .settings import AtEnd, Settings
 from .source import Loads, Position, Source, Weighed, check_source
 from .streams import streams_of
@@ -87,10 +87,10 @@ class BalancedLoader(Iterable[MicroBatch]):
         self._packs, self._loads, self._on_step = packs, loads, on_step
         streams = streams_of(device)
         via = Via.checked(transport, streams)
-        self._circle = Circle(group, self._settings.grid.n_ranks, timeout, streams, via)
+        self._group = RankGroup(group, self._settings.grid.n_ranks, timeout, streams, via)
         kind = streams and streams.device.type
         word = f"{self._settings.word()}, overlap={overlap}, depth={depth}, device={kind}, transport={via.value}"
-        lengths = self._circle.connect(word, self._settings.warm_up, _length_of(packs))
+        lengths = self._group.connect(word, self._settings.warm_up, _length_of(packs))
         self._n_steps = _steps(self._settings, lengths.tolist())
         self._progress = Progress(0, 0, Position(0, None, ()))
         self._resuming = False
@@ -102,9 +102,9 @@ class BalancedLoader(Iterable[MicroBatch]):
         if not self._resuming:
             carried = self._progress.carried
             self._progress = Progress(0, 0, Position(0, None, carried), carried)
-        settings, circle, progress = self._settings, self._circle, self._progress
-        patience, stop = Patience(circle.timeout_s), Event()
-        number, meeting, transport = circle.begin(patience, stop)
+        settings, group, progress = self._settings, self._group, self._progress
+        patience, stop = Patience(group.timeout_s), Event()
+        number, meeting, transport = group.begin(patience, stop)
         try:
             source = Source(self._packs, self._loads, settings.grid.stages, settings.amounts, progress.position)
         except Exception as error:
@@ -112,11 +112,11 @@ class BalancedLoader(Iterable[MicroBatch]):
             meeting.fail(error, traceback.format_exc())
             raise
         self._resuming, progress.carried = False, ()  # once the source has begun: they lead this pass and no other
-        freight = circle.freight(patience, self._depth)
+        freight = group.freight(patience, self._depth)
         begins = f"begins at micro-step {progress.micro_step} of step {progress.step}"
-        executor = Executor(settings, circle.rank, number, meeting, transport, freight, begins)
-        runner: Runner = Beside(executor, patience, stop) if self._depth else Inline(executor, patience)
-        begun = Pass(settings, source, runner, circle, progress, self._depth, freight, self._on_step)
+        executor = Executor(settings, group.rank, number, meeting, transport, freight, begins)
+        runner: Runner = Background(executor, patience, stop) if self._depth else Inline(executor, patience)
+        begun = Pass(settings, source, runner, group, progress, self._depth, freight, self._on_step)
         self._pass = weakref.ref(begun)
         return begun
 
@@ -212,7 +212,7 @@ class BalancedLoader(Iterable[MicroBatch]):
     def close(self) -> None:
         """End the pass under way, its thread, and the group; again is harmless. Returns within 5 s."""
         self._end_pass()
-        self._circle.close()
+        self._group.close()
 
     def _end_pass(self) -> None:
         under_way = self._pass()
@@ -233,5 +233,5 @@ def _steps(settings: Settings, lengths: list[int]) -> int | None:
     if min(lengths) < 0 or settings.at_end is AtEnd.CARRY:
         return None
     if settings.at_end is AtEnd.MIN:
-        return min(lengths) // settings.places
-    return -(-max(lengths) // settings.places)
+        return min(lengths) // settings.packs_per_rank
+    return -(-max(lengths) // settings.packs_per_rank)

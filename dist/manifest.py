@@ -9,7 +9,7 @@ from functools import partial
 import torch
 
 from .exchange import Route
-from .payload import aligned, parcel, settled, unpack
+from .payload import aligned, on_device, parcel, unpack
 
 __all__ = ["Awaiting", "Manifest"]
 
@@ -59,4 +59,4 @@ class Manifest:
         start = self.n_bytes
         self.n_bytes += sum(aligned(each.nbytes) for each in elsewhere)
         self.staying += elsewhere
-        return Awaiting(partial(settled, pack, self._device), start, self.n_bytes)
+        return Awaiting(partial(on_device, pack, self._device), start, self.n_bytes)

@@ -44,7 +44,7 @@ class Patience:
         self._since: float | None = None
 
     @contextmanager
-    def tried(self) -> Iterator[None]:
+    def waiting(self) -> Iterator[None]:
         """The time inside counts."""
         self._since = monotonic()
         try:

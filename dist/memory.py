@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-__all__ = ["Recycled", "roomy"]
+__all__ = ["BufferPool", "size_class"]
 
 MOST_IDLE = 4
 
 
-class Recycled:
+class BufferPool:
     """Buffers that come back by themselves once no tensor refers to them, whoever kept one, on whatever thread.
 
     A few are kept while they are idle. One that is too small for what is asked next is given up.
@@ -35,11 +35,11 @@ class Recycled:
             memory = self._idle.pop()
             if len(memory) >= n_bytes:
                 return memory
-        fresh: NDArray[np.uint8] = torch.empty(roomy(n_bytes), dtype=torch.uint8, device="cpu").numpy()
+        fresh: NDArray[np.uint8] = torch.empty(size_class(n_bytes), dtype=torch.uint8, device="cpu").numpy()
         return fresh
 
 
-def roomy(n_bytes: int) -> int:
+def size_class(n_bytes: int) -> int:
     """Return a size that many sizes share, at most a quarter larger: random sizes can use the same memory then."""
     quarter = 1 << max(n_bytes.bit_length() - 3, 9)
     return -(-n_bytes // quarter) * quarter

@@ -21,7 +21,7 @@ from packing.arrays import AnyArray
 from .errors import BadPayload, CannotCarry
 from .trees import Leaf, Structure, map_tensors, rebuilt, taken_apart
 
-__all__ = ["ALIGN", "Parcel", "aligned", "parcel", "settled", "unpack", "write_tensors"]
+__all__ = ["ALIGN", "Parcel", "aligned", "on_device", "parcel", "unpack", "write_tensors"]
 
 ALIGN = 64  # parcels and leaves start at multiples: views of any dtype are possible, and copies start on cache lines
 SMALL = 4096  # smaller leaves are copied out, so that keeping one does not keep the whole buffer
@@ -100,7 +100,7 @@ def write_tensors(tensors: Iterable[torch.Tensor], buffer: torch.Tensor) -> None
         start = aligned(stop)
 
 
-def settled(tree: object, device: torch.device, tensors: torch.Tensor) -> object:
+def on_device(tree: object, device: torch.device, tensors: torch.Tensor) -> object:
     """Return ``tree`` on ``device``: what is elsewhere is read from ``tensors``, where `write_tensors` wrote it."""
     start = 0
 

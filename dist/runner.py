@@ -14,7 +14,7 @@ from .meeting import Patience
 from .source import Weighed
 from .streams import Event as DeviceEvent
 
-__all__ = ["Answer", "Beside", "Inline", "Runner"]
+__all__ = ["Answer", "Background", "Inline", "Runner"]
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class Inline:
         self._orders.append(order)
 
     def take(self) -> Answer:
-        with self._patience.tried():
+        with self._patience.waiting():
             answer = _run(self._executor, self._orders.pop(0))
         self._over = not isinstance(answer, Delivery)
         return answer
@@ -77,7 +77,7 @@ class Inline:
         return True
 
 
-class Beside:
+class Background:
     """One daemon thread, which knows neither the loader nor its iterator: dropping these ends it.
 
     The queues are bounded by who orders: no more than ``depth`` + 1 steps are under way.
@@ -100,7 +100,7 @@ class Beside:
         self._orders.put(order)
 
     def take(self) -> Answer:
-        with self._patience.tried():
+        with self._patience.waiting():
             while True:
                 try:
                     return self._answers.get(timeout=LOOK_S)
@@ -122,7 +122,7 @@ def _serve(executor: Executor, orders: SimpleQueue[Order | None], answers: Simpl
     """The thread: no local outlives its step, or the last packs would stay alive while it waits."""
     over = False
     try:
-        executor.adopt()
+        executor.begin_thread()
         while not over and not stop.is_set():
             order = orders.get()
             if order is None:

@@ -15,7 +15,7 @@ from balancers import Balancer, Cap, Counts, Grid, Plan, Problem
 from packing.algorithm import Algorithm
 from packing.arrays import Int32, Int64, as_int
 
-from .agreement import Form, Table
+from .agreement import MessageFormat, Table
 from .errors import InvalidLoader
 
 __all__ = ["AtEnd", "Mode", "Settings", "chosen", "is_portable", "require_balancer"]
@@ -78,14 +78,14 @@ class Settings:
         return cls(balancer, grid, places, names, limits, ends, mode_)
 
     @property
-    def places(self) -> int:
+    def packs_per_rank(self) -> int:
         """Packs of one rank in a full step."""
         return self.grid.n_micro_steps * self.packs_per_cell
 
     @cached_property
-    def form(self) -> Form:
+    def message_format(self) -> MessageFormat:
         """The message that these settings need."""
-        return Form(self.grid.n_ranks, self.places, len(self.grid.stages), len(self.amounts))
+        return MessageFormat(self.grid.n_ranks, self.packs_per_rank, len(self.grid.stages), len(self.amounts))
 
     @cached_property
     def portable(self) -> bool:
@@ -104,12 +104,12 @@ class Settings:
         """Return whether there is no such step: ranks bring ``counts`` packs, (n_ranks,)."""
         if self.at_end is AtEnd.PAD:
             return not counts.any()
-        return bool((counts < self.places).any())
+        return bool((counts < self.packs_per_rank).any())
 
     def problem(self, table: Table, step: int) -> Problem:
         """Return the problem of one step; counts that only a full step can meet give way where packs are missing."""
         grid = self.grid
-        if int(table.counts.sum()) < self.places * grid.n_ranks:
+        if int(table.counts.sum()) < self.packs_per_rank * grid.n_ranks:
             if grid.counts is Counts.EQUAL:
                 grid = replace(grid, counts=Counts.PADDED)
             elif not isinstance(grid.counts, Counts):
@@ -119,7 +119,7 @@ class Settings:
         loads = table.loads[:, 0] if len(grid.stages) == 1 else table.loads
         return Problem(loads, grid, self.home(table), table.n_bytes + table.n_tensor_bytes, step, constraints=caps)
 
-    def fill(self, held: Int64) -> Int64:
+    def cell_counts(self, held: Int64) -> Int64:
         """Return how many packs each cell shall hold, dummies included, given what it ``held``, (n_cells,)."""
         fixed = self.grid.counts in (Counts.EQUAL, Counts.PADDED)
         return np.maximum(held, self.packs_per_cell if fixed else 1)
@@ -133,7 +133,7 @@ class Settings:
             return
         rng = np.random.default_rng(0)
         for trial, largest in enumerate((9, 1_000, 10**6, 10**6)):
-            counts = np.full(self.grid.n_ranks, self.places)
+            counts = np.full(self.grid.n_ranks, self.packs_per_rank)
             counts[-1] -= trial == 3  # a step with a pack missing
             n = int(counts.sum())
             table = Table(

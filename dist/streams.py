@@ -36,7 +36,7 @@ class Streams(Protocol):
 
     @property
     def device(self) -> torch.device: ...
-    def adopt(self) -> None:
+    def make_current(self) -> None:
         """Make the device current in a new thread, which would begin on another."""
         ...
 
@@ -64,7 +64,7 @@ class CudaStreams:
     def __init__(self, device: torch.device) -> None:
         self.device = device
 
-    def adopt(self) -> None:
+    def make_current(self) -> None:
         torch.cuda.set_device(self.device)
 
     def current(self) -> Stream:
@@ -88,7 +88,7 @@ class CpuStreams:
 
     device = torch.device("cpu")
 
-    def adopt(self) -> None:
+    def make_current(self) -> None:
         pass
 
     def current(self) -> Stream:

@@ -34,7 +34,7 @@ class Watch:
     def wait(self, event: Event, step: int) -> None:
         """Return once ``event``, after the exchange of ``step``, has passed. Raises `ExchangeTimeout` or `RankLost`."""
         limit = self._patience.timeout_s
-        with self._patience.tried():
+        with self._patience.waiting():
             if passed(event, lambda _: self._patience.waited > limit):
                 return
         with self._holder.asked(step, PHASE):

@@ -203,7 +203,7 @@ def sent_to_itself(device: str, warm_up: int, n: int, most: int) -> tuple[int, l
     """Exchange random sizes, device to device, with nobody else; return wrong bytes, and what is held after each."""
     streams = streams_of(device)
     assert streams is not None
-    streams.adopt()
+    streams.make_current()
     transport = DeviceTransport([0], "alone", streams, 60)
     side, rng = streams.new(), np.random.default_rng(0)
     none = np.zeros(0, dtype=np.int64)

@@ -107,7 +107,7 @@ class LazyStreams:
         self._blocks: dict[int, np.ndarray] = {}  # the device's memory, by address
         self.allocated = 0
 
-    def adopt(self) -> None:
+    def make_current(self) -> None:
         pass
 
     def current(self) -> Stream:

@@ -35,7 +35,7 @@ class Party:
             try:
                 if not self.trying:
                     return actions[rank](self.meetings[rank])
-                with self.patience[rank].tried():
+                with self.patience[rank].waiting():
                     return actions[rank](self.meetings[rank])
             except ExchangeError as error:
                 return error

@@ -18,17 +18,17 @@ from .errors import ExchangeError, InvalidLoader, RankLost
 from .freight import DeviceFreight, Freight, HostFreight
 from .meeting import Meeting, Patience
 from .neighbours import Neighbours, address_of
-from .store import Holder, another, store_of, under
+from .store import Holder, cloned, prefixed, store_of
 from .streams import Streams
 from .transport import CLOSE_S, DeviceTransport, HostTransport, NoTransport, Transport, Via
 from .watch import Watch
 
-__all__ = ["Circle"]
+__all__ = ["RankGroup"]
 
 WARM_UP_S = 600.0  # what compiling may take on one rank longer than on another, whatever the timeout of the steps is
 
 
-class Circle:
+class RankGroup:
     """The store, the groups and the numbers of the passes. Its groups are freed when nobody refers to it."""
 
     def __init__(
@@ -57,8 +57,8 @@ class Circle:
         Raises `RankDisagreement` where the words, or the order in which loaders are built, differ.
         """
         patience = Patience(self.timeout_s)
-        meeting = Meeting(under("built", self._store), self._holder, self.rank, self.n_ranks, patience, Event())
-        with patience.tried():
+        meeting = Meeting(prefixed("built", self._store), self._holder, self.rank, self.n_ranks, patience, Event())
+        with patience.waiting():
             meeting.at(0, "construction")
             meeting.meet(word)
         meeting.enter(0, "warm-up")
@@ -68,7 +68,7 @@ class Circle:
             meeting.fail(error, traceback.format_exc())
             raise
         patience.timeout_s = max(self.timeout_s, WARM_UP_S)
-        with patience.tried():
+        with patience.waiting():
             meeting.meet()
         self._last = meeting
         try:
@@ -92,7 +92,7 @@ class Circle:
         if self.broken:
             raise RankLost(f"this loader is of no more use: {self.broken}. Build a new one.", (), 0, "begin")
         number, self._passes = self._passes, self._passes + 1
-        store = under(f"pass {number}", self._store)
+        store = prefixed(f"pass {number}", self._store)
         meeting = Meeting(
             store, self._holder, self.rank, self.n_ranks, patience, stop, self._last, self._neighbours.ended
         )
@@ -109,7 +109,7 @@ class Circle:
             return HostFreight(self._streams, side, lane, slots)
         number = self._passes - 1
         with self._holder.asked(0, "begin"):
-            store = another(self._store)  # for the training loop's thread
+            store = cloned(self._store)  # for the training loop's thread
         watch = Watch(store, self._holder, self.rank, self.n_ranks, number, patience)
         return DeviceFreight(self._streams, side, self._between_devices, watch, slots)
 
