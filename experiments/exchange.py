@@ -21,7 +21,7 @@ from balancers import LPT, Balancer, Counts, Grid
 from dist import BalancedLoader, StepRecord
 from packing.errors import EvenstepError
 
-__all__ = ["Exchange", "RankEnded", "Way", "exchange_here", "spawn_exchange"]
+__all__ = ["Exchange", "ExchangeRow", "RankEnded", "exchange_here", "spawn_exchange"]
 
 WARM_UP = 5  # steps that are not counted
 
@@ -43,7 +43,7 @@ class Exchange:
     seed: int = 0
 
 
-class Way(NamedTuple):
+class ExchangeRow(NamedTuple):
     """One way of delivering packs: means over steps and ranks, of rank 0 where a rank is meant."""
 
     name: str
@@ -75,20 +75,20 @@ class _Packs:
             yield {"load": load, "pixels": self._contents[load % 8]}
 
 
-def exchange_here(config: Exchange, tick: Callable[[str, int], None]) -> list[Way]:
-    """Run all ways on this rank of an initialised job. ``tick`` is told each step. Collective."""
+def exchange_here(config: Exchange, tick: Callable[[str, int], None]) -> list[ExchangeRow]:
+    """Run all rows on this rank of an initialised job. ``tick`` is told each step. Collective."""
     bare = _Bare(int(config.mb * 1e6))
     return [
         _measured(config, "off", "off", True, tick),
         _measured(config, "synchronous", "balance", False, tick, bare),
         _measured(config, "overlapped", "balance", True, tick),
-        bare.way(),
+        bare.row(),
     ]
 
 
 def _measured(
     config: Exchange, name: str, mode: str, overlap: bool, tick: Callable[[str, int], None], bare: _Bare | None = None
-) -> Way:
+) -> ExchangeRow:
     """``bare``: what takes turns with the steps."""
     records: list[StepRecord] = []
     loader = BalancedLoader(
@@ -127,7 +127,7 @@ def _measured(
         return statistics.fmean(getattr(each, field) for each in counted)
 
     exchange_us = mean("exchange_us")
-    return Way(
+    return ExchangeRow(
         name=name,
         step_ms=1e3 * statistics.median(times[WARM_UP + 1 :]),
         exposed_ms=statistics.median(each.exposed_us for each in counted) / 1e3,
@@ -167,10 +167,10 @@ class _Bare:
         self._times.append(time.perf_counter() - begin)
         self._sent += len(content)
 
-    def way(self) -> Way:
+    def row(self) -> ExchangeRow:
         took, sent, n = sum(self._times), self._sent / 1e6, len(self._times)
         moved = sent * td.get_world_size() / n
-        return Way("bare all-to-all", 0, 0, 0, 1e3 * took / n, 0, moved, sent / took, 0, 0, 0, 0, 0)
+        return ExchangeRow("bare all-to-all", 0, 0, 0, 1e3 * took / n, 0, moved, sent / took, 0, 0, 0, 0, 0)
 
 
 def _usage() -> tuple[int, int, int]:
@@ -180,7 +180,7 @@ def _usage() -> tuple[int, int, int]:
     return rss, threads, len(list(Path("/proc/self/fd").iterdir()))
 
 
-def spawn_exchange(config: Exchange, tick: Callable[[str, int], None]) -> list[Way]:
+def spawn_exchange(config: Exchange, tick: Callable[[str, int], None]) -> list[ExchangeRow]:
     """Start the ranks as processes of this machine, and return what rank 0 measured."""
     context = multiprocessing.get_context("spawn")
     store = td.TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
@@ -216,8 +216,8 @@ def _rank(config: Exchange, rank: int, port: int, end: Connection) -> None:
     torch.set_num_threads(1)
     store = td.TCPStore("127.0.0.1", port, is_master=False)  # type: ignore[attr-defined]
     td.init_process_group("gloo", store=store, rank=rank, world_size=config.ranks)
-    ways = exchange_here(config, (lambda *said: end.send(said)) if rank == 0 else (lambda *_: None))
+    rows = exchange_here(config, (lambda *said: end.send(said)) if rank == 0 else (lambda *_: None))
     if rank == 0:
-        end.send(ways)
+        end.send(rows)
     td.barrier()
     td.destroy_process_group()
