@@ -28,13 +28,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class MicroBatch:
-    """What a rank trains on between two optimizer steps or less: the packs of one cell.
+    """What a rank trains on in one micro-step: the packs of one cell, dummies last.
 
-    ``totals``: amounts of the whole step over all ranks, the same on every rank whatever the plan: "packs", and what
-    ``loads`` counts by name. A loss summed over packs and divided by these does not depend on the assignment.
+    ``totals``: "packs" and the loader's amounts, summed over all ranks and micro-steps of the step. A loss summed over
+    packs and divided by one of these does not depend on the plan.
     """
 
-    packs: tuple[object, ...]
+    packs: tuple[object, ...] = field(repr=False)
     ids: tuple[PackId | None, ...]  # None: a dummy
     step: int
     micro_step: int
@@ -42,7 +42,7 @@ class MicroBatch:
 
     @property
     def pack(self) -> object:
-        """The only pack, where a cell holds one."""
+        """The only pack, dummy or not. ValueError if the cell holds another number."""
         (pack,) = self.packs
         return pack
 
@@ -59,7 +59,7 @@ class MicroBatch:
 
 @dataclass
 class Progress:
-    """Where the training loop is; the loader keeps it when the iterator is gone."""
+    """Where the training loop is. The loader holds it, so that it outlives the iterator."""
 
     step: int
     micro_step: int

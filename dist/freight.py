@@ -25,7 +25,7 @@ from .payload import aligned, write_tensors
 from .ring import Ring, Slot
 from .streams import Event, Stream, Streams
 from .transport import DeviceTransport
-from .watch import Watch
+from .watch import PHASE, Watch
 
 __all__ = ["Cargo", "DeviceFreight", "Flight", "Freight", "HostFreight", "abandon"]
 
@@ -185,5 +185,5 @@ class DeviceFreight:
         try:
             self._transport.exchange(content, arrived, route)
         except RuntimeError as error:
-            text = f"step {step}, device exchange: the connection between devices broke. Reported here: {error}"
-            raise RankLost(text, (), step, "device exchange") from error
+            text = f"step {step}, {PHASE}: the connection between devices broke. Reported here: {error}"
+            raise RankLost(text, (), step, PHASE) from error

@@ -35,22 +35,26 @@ STATE_VERSION = 2
 class BalancedLoader(Iterable[MicroBatch]):
     """Wraps what each rank iterates, and yields `MicroBatch`es of packs, balanced over the ranks.
 
-    ``packs``: a DataLoader, a list, any iterable of packs, one pass per ``iter``; every rank has its own share. Packs
-    are nested dicts, lists, tuples and dataclasses of tensors, numpy arrays and plain values. ``loads(pack)`` returns
-    the pack's load, an integer >= 0; one per stage of the grid as a sequence; or a mapping with the names of the
-    stages, of ``amounts`` and of ``caps``. ``amounts`` are summed over all ranks for `MicroBatch.totals`, ``caps``
-    limit their sum per cell. A pack must not be changed once it was yielded by the source.
+    * ``packs``: a DataLoader, a list, any iterable of packs; one pass per ``iter``. Every rank has its own share. Packs
+      are nested dicts, lists, tuples and dataclasses of tensors, numpy arrays and plain values. The source must not
+      change a pack after it yielded it.
+    * ``loads(pack)``: the pack's load, an integer >= 0; one per stage of the grid, as a sequence; or a mapping with the
+      names of the stages, of ``amounts`` and of ``caps``.
+    * ``packs_per_cell``: packs that this rank loads per micro-step.
+    * ``amounts``: what is summed over all ranks for `MicroBatch.totals`. ``caps``: the most of an amount in a cell.
+    * ``at_end``: "pad", "min" or "carry". ``mode``: "balance", "shadow" or "off".
+    * ``overlap``: False does all of it inside ``next``, without a thread.
+    * ``group``: the data-parallel group; None: all ranks.
+    * ``device``: where every tensor is delivered, and where packs may hold some already; None: packs are on the CPU and
+      stay there. ``transport``: how tensors travel between devices, "host" (gloo, through pinned memory), "device"
+      (NCCL) or "device-one-queue".
+    * ``depth``: steps that are loaded and exchanged ahead; up to ``depth`` + 2 steps of packs are held.
+    * ``timeout``: seconds that a rank waits for another, once its training loop waits.
+    * ``on_step``: called with a `StepRecord` per step, in the training loop.
 
-    ``packs_per_cell``: packs that this rank loads per micro-step. ``at_end``: "pad", "min" or "carry". ``mode``:
-    "balance", "shadow" or "off". ``overlap=False`` does all of it inside ``next``, without a thread. ``group``: the
-    data-parallel group (None: all ranks). ``device``: where every tensor is delivered, and where packs may hold them
-    already; None: packs are on the CPU and stay there. ``transport``: how tensors travel between devices: "host" (gloo,
-    through pinned memory) or "device" (NCCL); see docs/executor.md. ``depth``: steps that are loaded and exchanged
-    ahead; up to ``depth`` + 2 steps of packs are held. ``timeout``: seconds that a rank waits for another once its
-    training loop waits. ``on_step`` gets a `StepRecord` per step, in the training loop.
-
-    Building one is collective: all ranks of the group do it, in the same order, with equal arguments. Raises
-    `InvalidLoader` and `CannotWrap` before any rank is waited for, `RankDisagreement` where arguments differ.
+    Building one is collective: all ranks of the group do it, in the same order, with equal arguments. It raises
+    `InvalidLoader` and `CannotWrap` before any rank is waited for, and `RankDisagreement` where arguments differ.
+    Iterating raises an `ExchangeError` on every rank where one fails. The user's guide: docs/executor.md.
     """
 
     def __init__(
@@ -76,10 +80,14 @@ class BalancedLoader(Iterable[MicroBatch]):
         check_source(packs)
         if not (isinstance(timeout, int | float) and timeout > 0):
             raise InvalidLoader(f"timeout must be above 0 s, as a number; got {timeout!r}.")
-        if not callable(loads) or not (on_step is None or callable(on_step)):
-            raise InvalidLoader(f"loads and on_step must be functions; got {loads!r} and {on_step!r}.")
+        if not callable(loads):
+            raise InvalidLoader(f"loads must be a function of a pack; got {loads!r}.")
+        if not (on_step is None or callable(on_step)):
+            raise InvalidLoader(f"on_step must be a function of a StepRecord, or None; got {on_step!r}.")
         if isinstance(amounts, str):
-            raise InvalidLoader(f"amounts must be several names; got {amounts!r}. Of one, they are [{amounts!r}].")
+            raise InvalidLoader(
+                f"amounts must be a sequence of names; got the string {amounts!r}. Write [{amounts!r}]."
+            )
         self._depth = as_int("depth", depth, InvalidLoader, least=1) if overlap else 0
         self._settings = Settings.checked(
             balancer, Grid.of(grid), packs_per_cell, tuple(amounts), caps or {}, at_end, mode
@@ -138,8 +146,8 @@ class BalancedLoader(Iterable[MicroBatch]):
     def dropped(self) -> int:
         """Packs that the last pass loaded on this rank and that came to nobody; 0 while a pass is under way.
 
-        Left over at its end under "min", or loaded ahead when it was broken off: at the same micro-batch on all ranks.
-        Those of the source that it never loaded are not counted, and none is once `load_state_dict` leads back to them.
+        They were left over at its end under "min", or loaded ahead when it was broken off. Packs that the source never
+        yielded are not counted. After `load_state_dict` the count is 0: they will be loaded again.
         """
         under_way = self._pass()
         return 0 if under_way is not None and under_way.close.alive else self._progress.pending
@@ -174,26 +182,9 @@ class BalancedLoader(Iterable[MicroBatch]):
         skipped. Raises `CannotResume` for another number of ranks unless the source has a state and a step was
         complete, and inside of a step for other settings, which would plan it otherwise.
         """
-        held = sorted(map(str, state)) if isinstance(state, Mapping) else f"the type {type(state).__name__}"
-        refusal = f"the state is none of this version of BalancedLoader: it has {held}."
-        match state:
-            case {
-                "version": int(version),
-                "step": int(step),
-                "micro_step": int(micro_step),
-                "drawn": int(drawn),
-                "carried": list(carried),
-                "source": source,
-                "ended": bool(ended),
-            } if version == STATE_VERSION and min(step, micro_step, drawn) >= 0:
-                try:
-                    position = Position(drawn, source, tuple(Weighed(*each) for each in carried), ended)
-                except TypeError as error:
-                    raise CannotResume(refusal) from error
-            case _:
-                raise CannotResume(refusal)
+        step, micro_step, position = _parsed(state)
         n_ranks = self._settings.grid.n_ranks
-        if state.get("n_ranks") != n_ranks and (micro_step or (drawn and source is None)):
+        if state.get("n_ranks") != n_ranks and (micro_step or (position.drawn and position.state is None)):
             raise CannotResume(
                 f"the state is of {state.get('n_ranks')} ranks, micro-step {micro_step}, this loader has {n_ranks}: "
                 f"only a source with load_state_dict can re-shard, and only between steps."
@@ -220,8 +211,29 @@ class BalancedLoader(Iterable[MicroBatch]):
             under_way.close()
 
 
+def _parsed(state: Mapping[str, object]) -> tuple[int, int, Position]:
+    """Return step, micro-step and the source's position of a `BalancedLoader.state_dict`, or raise `CannotResume`."""
+    held = f"the keys {sorted(map(str, state))}" if isinstance(state, Mapping) else f"the type {type(state).__name__}"
+    refusal = f"not a state of a BalancedLoader, version {STATE_VERSION}: it has {held}."
+    match state:
+        case {
+            "version": int(version),
+            "step": int(step),
+            "micro_step": int(micro_step),
+            "drawn": int(drawn),
+            "carried": list(carried),
+            "source": source,
+            "ended": bool(ended),
+        } if version == STATE_VERSION and min(step, micro_step, drawn) >= 0:
+            try:
+                return step, micro_step, Position(drawn, source, tuple(Weighed(*each) for each in carried), ended)
+            except TypeError as error:
+                raise CannotResume(refusal) from error
+    raise CannotResume(refusal)
+
+
 def _length_of(packs: Iterable[object]) -> int:
-    """Return the number of packs, -1 if the source does not know."""
+    """Return the number of packs, -1 if the source does not know it."""
     try:
         return len(packs)  # type: ignore[arg-type]
     except (TypeError, NotImplementedError, AttributeError):  # as torch and its users' samplers say it

@@ -168,7 +168,7 @@ class Meeting:
 
     @_asking
     def close(self) -> None:
-        """Tell the others that this rank comes no more."""
+        """Tell the others that this rank will not come again."""
         self._leave("closed")
 
     @_asking

@@ -1,10 +1,10 @@
-"""One record a step: what balancing gained, what moved, and how long the training loop really waited."""
+"""One record per step: what balancing gained, what moved, and how long the training loop really waited."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -55,7 +55,7 @@ class StepRecord:
     exposed_us: int
     source_us: int
     queue_depth: int  # steps that were ready when this one was asked for
-    spans: tuple[Span, ...] = ()
+    spans: tuple[Span, ...] = field(default=(), repr=False)
 
 
 def record_of(delivery: Delivery, settings: Settings, rank: int, ready: int, spans: tuple[Span, ...]) -> StepRecord:

@@ -1,4 +1,4 @@
-"""Which ranks of this machine have ended, as its kernel sees it: a rank that is slow or stopped has not.
+"""Which ranks of this machine have ended, as its kernel sees it. A rank that is slow or stopped has not.
 
 Without this, a rank that dies while others wait for it in the store is found by their timeout alone. No clock takes
 part, so no rank is ever taken for dead. Ranks of other machines are not seen: those beside one that dies tell all.

@@ -90,7 +90,7 @@ class RankGroup:
     def begin(self, patience: Patience, stop: Event) -> tuple[int, Meeting, Transport]:
         """Return the number of a new pass, its meeting and its transport. Raises `RankLost` if a pass broke off."""
         if self.broken:
-            raise RankLost(f"this loader is of no more use: {self.broken}. Build a new one.", (), 0, "begin")
+            raise RankLost(f"this loader can no longer be used: {self.broken}. Build a new one.", (), 0, "begin")
         number, self._passes = self._passes, self._passes + 1
         store = prefixed(f"pass {number}", self._store)
         meeting = Meeting(
@@ -123,7 +123,7 @@ class RankGroup:
 
 
 def _ranks_of(group: td.ProcessGroup | None, n_ranks: int) -> list[int]:
-    """Return the ranks of the group in the job; none where there is no job, which is one rank."""
+    """Return the ranks of the group in the job; an empty list without a job, which stands for one rank."""
     if not (td.is_available() and td.is_initialized()):
         if n_ranks > 1:
             raise InvalidLoader(

@@ -144,7 +144,7 @@ def _run(executor: Executor, order: Order) -> Answer:
 
 
 def _withdraw(executor: Executor) -> None:
-    """Tell the others that this rank comes no more, if the store still lives."""
+    """Tell the others that this rank will not come again, if the store still lives."""
     try:
         executor.meeting.close()
     except (ExchangeError, RuntimeError) as error:

@@ -29,18 +29,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class _Epoch:
-    """What an epoch is made of: the units of each full window of steps, shuffled; those behind are left over.
+    """What an epoch is made of: the units of each full window of steps, shuffled, and those left over behind them.
 
-    All that an iterator asks of its epoch is here: the sampler may be asked about the next one meanwhile.
+    A unit is a pack, or a sample. An iterator needs no more of its epoch than this: the sampler may be set to another.
     """
 
-    windows: list[Int64]
+    windows: list[Int64]  # (n_cells x units per cell,) each
     left_over: Int64
-    loads: Int64  # of each unit
+    loads: Int64  # (n_units,)
     packing: Packing | None = None  # None: a unit is a sample
-    order: Int64 | None = None  # number in the dataset of each sample of ``packing``
+    order: Int64 | None = None  # (n_samples,) number in the dataset of each sample of ``packing``
 
     def samples_of(self, unit: int) -> Int64:
+        """Return the numbers in the dataset of the samples of a unit."""
         if self.packing is None or self.order is None:
             return np.array([unit])
         found: Int64 = self.order[self.packing[unit]]
@@ -48,7 +49,7 @@ class _Epoch:
 
 
 class _Planned(Sampler[T], Generic[T]):
-    """What both samplers share: full windows of steps and their plans. Every rank computes all, and takes its part."""
+    """What both samplers share: full windows of steps and their plans. Every rank plans all and takes its own part."""
 
     _per_micro_step = 1  # items that an iterator yields for a micro-step
 
@@ -62,10 +63,10 @@ class _Planned(Sampler[T], Generic[T]):
                 f"every rank plans for itself, and {balancer!r} may plan otherwise on another machine. Use Auto() or "
                 f"Prove(Auto()); or BalancedLoader, where one rank plans for all."
             )
-        self._per_cell = as_int("units per cell", per_cell, InvalidLoader, least=1)
+        self._per_cell = per_cell
         self._seed = as_int("seed", seed, InvalidLoader, least=0)
         if at_end not in ("drop", "repeat"):
-            raise InvalidLoader(f'at_end is "drop" or "repeat" for samplers; got {at_end!r}.')
+            raise InvalidLoader(f'at_end of a sampler must be "drop" or "repeat"; got {at_end!r}.')
         self._repeat = at_end == "repeat"
         self._rank = _rank_in(self._grid, rank)
         self._number = self._done = 0
@@ -156,13 +157,18 @@ class _Planned(Sampler[T], Generic[T]):
 class BalancedBatchSampler(_Planned[list[int]]):
     """Packs samples anew in every epoch and yields the samples of this rank's packs, one list per micro-step.
 
-    For ``DataLoader(dataset, batch_sampler=...)``. Shuffled by (seed, epoch), packed by ``packer`` within ``limits``,
-    packs shuffled, ``grid.n_cells x packs_per_cell`` of them at a time planned by ``balancer`` under ``cost``: a step,
-    or a window of ``grid.n_steps``, between which packs may then change. With ``at_end="drop"`` packs behind the last
-    full window are not used, with "repeat" the first ones fill it up: ``left_over`` lists their samples. ``rank``: of
-    this process in the grid; None: that in torch.distributed. Nothing is communicated. Samples are whole: policies and
-    packers that cut them are refused. Those of no pack are in ``packing.left_over``, whose sample i is ``order[i]`` of
-    the dataset; one too long for any raises here. A grid that may leave cells empty, as `Counts.FREE` does, is refused.
+    For ``DataLoader(dataset, batch_sampler=...)``. In each epoch samples are shuffled by (seed, epoch) and packed by
+    ``packer`` within ``limits``. Packs are shuffled; ``grid.n_cells x packs_per_cell`` of them at a time are planned by
+    ``balancer`` under ``cost``: a step, or a window of ``grid.n_steps``, within which packs may change their step.
+
+    * ``samples``: of the whole dataset, the same on every rank. Nothing is communicated.
+    * ``at_end``: packs behind the last full window are not used ("drop"), or the first packs fill that window up
+      ("repeat"). ``left_over`` lists the samples that are not used, or used twice.
+    * ``rank``: of this process in the grid; None: its rank in torch.distributed.
+
+    Samples are whole: policies and packers that cut them are refused, and a sample too long for any pack raises here.
+    Samples that a policy leaves out are in ``packing.left_over``, whose sample i is ``order[i]`` of the dataset. A grid
+    that may leave cells empty, as `Counts.FREE` does, is refused.
     """
 
     def __init__(
@@ -179,11 +185,14 @@ class BalancedBatchSampler(_Planned[list[int]]):
         at_end: str = "drop",
         rank: int | None = None,
     ) -> None:
-        super().__init__(balancer, grid, packs_per_cell, seed, at_end, rank)
+        per_cell = as_int("packs_per_cell", packs_per_cell, InvalidLoader, least=1)
+        super().__init__(balancer, grid, per_cell, seed, at_end, rank)
         self._samples, self._limits, self._cost = Samples.of(samples), Limits.of(limits), cost
         self._packer = packer or BestFitDecreasing()
-        if not isinstance(self._packer, Packer) or not isinstance(cost, Linear):
-            raise InvalidLoader(f"packer must be a Packer and cost a Linear; got {packer!r} and {cost!r}.")
+        if not isinstance(self._packer, Packer):
+            raise InvalidLoader(f"packer must be a Packer; got {packer!r}. PACKERS.parse makes one of a text.")
+        if not isinstance(cost, Linear):
+            raise InvalidLoader(f"cost must be a Linear; got {cost!r}.")
         policy = self._limits.oversize
         if self._packer.cuts or policy in (Oversize.TRUNCATE, Oversize.SPLIT):
             cutting = repr(self._packer) if self._packer.cuts else str(policy)
@@ -234,8 +243,9 @@ class BalancedBatchSampler(_Planned[list[int]]):
 class BalancedSampler(_Planned[int]):
     """Yields the samples of this rank one by one, ``batch_size`` per micro-step: fixed batches of even load.
 
-    For ``DataLoader(dataset, batch_size=..., sampler=...)``. ``loads``: (n_samples,) what each sample costs. The grid
-    must not leave cells uneven: `Counts.EQUAL`.
+    For ``DataLoader(dataset, batch_size=..., sampler=...)``, of the same batch size. ``loads``: (n_samples,) what each
+    sample costs, integers >= 0. The grid must give every cell the same number: `Counts.EQUAL`. ``at_end`` and ``rank``
+    are those of `BalancedBatchSampler`, of samples instead of packs.
     """
 
     def __init__(
@@ -249,8 +259,8 @@ class BalancedSampler(_Planned[int]):
         at_end: str = "drop",
         rank: int | None = None,
     ) -> None:
-        super().__init__(balancer, grid, batch_size, seed, at_end, rank)
-        self._per_micro_step = self._per_cell
+        self._per_micro_step = as_int("batch_size", batch_size, InvalidLoader, least=1)
+        super().__init__(balancer, grid, self._per_micro_step, seed, at_end, rank)
         remedy = "Loads are whole numbers >= 0."
         self._all_loads = as_int64("loads", loads, InvalidLoader, remedy=remedy)
         fewest, most = self._grid.counts_for(self._grid.n_cells * self._per_cell)

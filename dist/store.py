@@ -1,4 +1,4 @@
-"""The rendezvous store of the job: what is used of it, the part that is a loader's, and who takes it away by dying."""
+"""The rendezvous store of the job: what is used of it, a loader's part of it, and in whose process it lives."""
 
 from __future__ import annotations
 
@@ -82,4 +82,5 @@ def store_of(ranks: list[int], rank: int) -> tuple[str, Store]:
 
 
 def prefixed(prefix: str, store: Store) -> Store:
+    """Return the part of ``store`` whose keys begin with ``prefix``."""
     return cast("Store", td.PrefixStore(prefix, store))  # type: ignore[attr-defined, arg-type]

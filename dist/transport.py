@@ -161,8 +161,9 @@ class NoTransport:
 def _group(ranks: list[int], name: str, backend: str, timeout: timedelta) -> td.ProcessGroup | None:
     """Return a new group, under a ``name`` that no group had before.
 
-    ``new_group`` names a group of some ranks by how many groups a process has: ranks that have more than others look
-    for each other in vain, and a name that comes again once its group is freed leads to addresses that are no more.
+    ``new_group`` names a group of some ranks by how many groups the process has. Ranks that have more of them than
+    others would look for each other under different names; and a name that is used again, once its group is freed,
+    leads to addresses that no longer exist.
     """
     c10d = td.distributed_c10d
     places = {rank: place for place, rank in enumerate(ranks)}

@@ -1,4 +1,4 @@
-"""A deadline of our own for what the device does, since a device waits for a lost rank without end or word."""
+"""A deadline of our own for what the device does: a device waits for a lost rank for ever, and says nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .meeting import Patience
 from .store import Holder, Store
 from .streams import Event
 
-__all__ = ["Watch", "passed"]
+__all__ = ["PHASE", "Watch", "passed"]
 
 PHASE = "device exchange"
 POLL_S = (0.000_05, 0.02)  # shortest and longest pause between two looks; they grow with the time waited

@@ -19,11 +19,9 @@ from hypothesis import strategies as st
 import dist.freight
 import dist.transport
 import dist.watch
-from balancers import LPT, Grid
 from dist import ExchangeTimeout, InvalidLoader
 from dist.freight import Cargo, Flight, abandon
 from dist.ring import Ring
-from dist.settings import Settings
 from dist.streams import CpuStreams, CudaStreams, Event, Streams, streams_of
 from dist.transport import ONE_QUEUE, DeviceTransport, Via
 from tests.ranks import Ranks
@@ -52,7 +50,7 @@ def test_devices_that_are_none_are_named(monkeypatch: pytest.MonkeyPatch, device
 
 def test_a_gpu_that_torch_does_not_see_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    text = "device is 'cuda:0', but torch finds no GPU here. Leave device out, or mend CUDA."
+    text = "device is 'cuda:0', but torch finds no GPU here. Leave device out, or repair CUDA."
     with pytest.raises(InvalidLoader, match=f"^{re.escape(text)}$"):
         streams_of(torch.device("cuda", 0))
 
@@ -102,39 +100,6 @@ def test_transports_that_cannot_be_are_refused_with_the_remedy(
     else:
         with pytest.raises(InvalidLoader, match=f"^{re.escape(text)}$"):
             Via.checked(transport, streams)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "text"),
-    [
-        ({"packs_per_cell": 0}, f"packs_per_cell must be in [1, {2**62 - 1}]; got 0."),
-        ({"packs_per_cell": 1.0}, "packs_per_cell must be an integer; got 1.0 (float)."),
-        ({"caps": {"tokens": -1}}, f"caps['tokens'] must be in [0, {2**62 - 1}]; got -1."),
-        (
-            {"caps": {"load": 5}, "amounts": ("packs",)},
-            "['load', 'packs'] are loads or counted anyway; amounts and caps have names of their own.",
-        ),
-        ({"balancer": LPT}, f"balancer must be a Balancer; got {LPT!r}. BALANCERS.parse reads texts."),
-        ({"mode": "on"}, "mode must be one of 'off', 'shadow', 'balance'; got 'on'."),
-        ({"at_end": "drop"}, "at_end must be one of 'pad', 'min', 'carry'; got 'drop'."),
-        (
-            {"grid": Grid(2, n_steps=3)},
-            f"a loader acts on one step at a time; got {Grid(2, n_steps=3)!r}. Use n_steps=1.",
-        ),
-    ],
-)
-def test_settings_that_cannot_be_are_refused_by_value(wrong: dict[str, object], text: str) -> None:
-    given: dict[str, object] = {
-        "balancer": LPT(),
-        "grid": Grid(2),
-        "packs_per_cell": 1,
-        "amounts": (),
-        "caps": {},
-        "at_end": "pad",
-        "mode": "balance",
-    }
-    with pytest.raises(InvalidLoader, match=f"^{re.escape(text)}$"):
-        Settings.checked(**{**given, **wrong})  # type: ignore[arg-type]
 
 
 def test_devices_that_do_not_connect_are_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

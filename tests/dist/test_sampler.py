@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -50,18 +52,20 @@ def test_an_epoch_is_shuffled_by_its_number_alone() -> None:
     assert list(one[0]) != list(two[0])
 
 
-def test_what_cannot_plan_alike_on_every_rank_is_refused() -> None:
-    def sampler(balancer: object = LPT(), cost: object = COST, n_ranks: int = 2) -> BalancedBatchSampler:
-        return BalancedBatchSampler([5] * 9, grid=n_ranks, limits=100, cost=cost, balancer=balancer, rank=0)  # type: ignore[arg-type]
+def test_arguments_that_are_not_algorithms_or_plan_otherwise_elsewhere_are_refused() -> None:
+    def sampler(**wrong: Any) -> BalancedBatchSampler:
+        given = {"grid": 2, "limits": 100, "cost": COST, "balancer": LPT(), "rank": 0, **wrong}
+        return BalancedBatchSampler([5] * 9, **given)
 
     for wrong, message in (
-        ({"balancer": "LPT"}, "balancer must be a Balancer; got 'LPT'. BALANCERS.parse reads texts"),
-        ({"cost": 3}, "cost a Linear; got None and 3"),
+        ({"balancer": "LPT"}, "balancer must be a Balancer; got 'LPT'. BALANCERS.parse makes one of a text"),
+        ({"cost": 3}, r"cost must be a Linear; got 3\."),
+        ({"packer": "next_fit"}, r"packer must be a Packer; got 'next_fit'\. PACKERS.parse makes one of a text\."),
         ({"balancer": LeastMovement(ILP())}, r"LeastMovement\(ILP\(.*\)\) may plan otherwise on another machine. Use"),
     ):
         with pytest.raises(InvalidLoader, match=message):
             sampler(**wrong)
-    sampler(ILP(), n_ranks=1)
+    sampler(balancer=ILP(), grid=1)
 
 
 @given(st.integers(0, 120), st.sampled_from(["drop", "repeat"]))
@@ -203,7 +207,11 @@ def test_wrong_arguments_are_named() -> None:
         BalancedSampler([1, 2], grid=Grid(2), balancer=LPT(), batch_size=1, rank=0)
     with pytest.raises(InvalidLoader, match=r"Grid\(n_ranks=2\) lets a micro-step have no pack.*counts=\(1, 1\)"):
         BalancedBatchSampler([1, 2], grid=Grid(2), limits=9, cost=COST, balancer=LPT(), rank=0)
+    with pytest.raises(InvalidLoader, match=r"packs_per_cell must be in .*; got 0"):
+        BalancedBatchSampler([1, 2], grid=1, limits=9, cost=COST, balancer=LPT(), packs_per_cell=0)
+    with pytest.raises(InvalidLoader, match=r"batch_size must be an integer; got 1\.5"):
+        BalancedSampler([1, 2], grid=1, balancer=LPT(), batch_size=1.5)  # type: ignore[arg-type]
     with pytest.raises(InvalidLoader, match="loads must be a rectangular array of integers"):
         BalancedSampler([[1], [2, 3]], grid=1, balancer=LPT(), batch_size=1)
-    with pytest.raises(InvalidLoader, match='at_end is "drop" or "repeat" for samplers; got \'pad\''):
+    with pytest.raises(InvalidLoader, match='at_end of a sampler must be "drop" or "repeat"; got \'pad\''):
         BalancedSampler([1], grid=1, balancer=LPT(), batch_size=1, at_end="pad")
