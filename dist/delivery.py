@@ -14,7 +14,7 @@ import torch
 from .errors import RankLost
 from .executor import Delivery, PackId
 from .freight import Flight, Freight, abandon
-from .manifest import Awaiting
+from .manifest import PendingPack
 from .metrics import Span, StepRecord, record_of
 from .rank_group import RankGroup
 from .runner import Answer, Order, Runner
@@ -70,7 +70,7 @@ class Progress:
 
 @dataclass
 class _Held:
-    """A step that is being pulled, or was ordered and is not yet delivered."""
+    """A step whose packs are being pulled, or that was ordered and is not yet delivered as a whole."""
 
     position: Position  # of the source before it
     packs: list[Weighed] = field(default_factory=list)
@@ -79,8 +79,8 @@ class _Held:
 class Pass(Iterator[MicroBatch]):
     """An iterator over micro-batches. The source is pulled here, in ``next``, at the same places in every mode.
 
-    So is everything launched on the device that other ranks, or the training loop's own work, must agree with: in the
-    ``next`` that begins a step, once.
+    What must have the same order on the devices of all ranks is launched here too: once, in the ``next`` that begins a
+    step.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class Pass(Iterator[MicroBatch]):
         if isinstance(answer, Delivery):
             for micro_step, cell in enumerate(answer.cells):
                 packs, ids = zip(*cell, strict=True) if cell else ((), ())
-                whole = tuple(each.pack(landed) if isinstance(each, Awaiting) else each for each in packs)
+                whole = tuple(each.pack(landed) if isinstance(each, PendingPack) else each for each in packs)
                 self._batches.append(MicroBatch(whole, ids, answer.step, micro_step, answer.totals))
         return answer
 

@@ -20,7 +20,7 @@ from .errors import ExchangeError
 from .exchange import Route, route_of
 from .freight import Cargo, Freight
 from .gains import Gains, gains_of, totals
-from .manifest import Awaiting, Manifest
+from .manifest import Manifest, PendingPack
 from .meeting import Meeting
 from .memory import BufferPool
 from .metrics import Span
@@ -49,8 +49,8 @@ class PackId(NamedTuple):
 class Delivery:
     """A step's packs of this rank, by micro-step: (pack, its id or None for a dummy).
 
-    With a ``cargo``, some packs are `Awaiting` what it brings to the device. ``own``: how many packs that were loaded
-    here come, on any rank, in each micro-step.
+    With a ``cargo``, which brings tensors to the device, some packs are `PendingPack`s. ``own``: how many packs
+    that were loaded here are trained on in each micro-step, on any rank.
     """
 
     step: int
@@ -256,7 +256,7 @@ class Executor:
         for packs, n in zip(laid, lacking[self._rank :: grid.n_ranks].tolist(), strict=True):
             if n:
                 dummy = dummy or [manifest.stays(*self._dummy) if self._dummy else next(iter(received.values()))]
-                packs.extend((each if isinstance(each, Awaiting) else copied(each), None) for each in dummy * n)
+                packs.extend((each if isinstance(each, PendingPack) else copied(each), None) for each in dummy * n)
         return tuple(map(tuple, laid))
 
     def _explain(self, ranks: Mapping[str, Sequence[int]]) -> str:

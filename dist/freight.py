@@ -63,7 +63,7 @@ class Cargo:
 
 @dataclass(frozen=True, eq=False)
 class Flight:
-    """A launched cargo: what is read and written stays referred to until the device is through with it."""
+    """A launched cargo. It holds what the device reads and writes until the device has finished with it."""
 
     cargo: Cargo
     landed: torch.Tensor
@@ -84,7 +84,7 @@ class Flight:
 
 
 def abandon(flights: Iterable[Flight]) -> None:
-    """Forget flights that nobody will land, each once its device is through with it."""
+    """Forget flights that nobody will land, each once its device has finished with it."""
     _abandoned.extend(flights)
     with suppress(IndexError):  # another thread may be at it
         for _ in range(len(_abandoned)):

@@ -1,4 +1,4 @@
-"""The ranks that work together, and their devices: found, compared and connected once, when a loader is built."""
+"""The ranks of a loader and their devices: found, compared and connected once, when it is built."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WARM_UP_S = 600.0  # what compiling may take on one rank longer than on another,
 
 
 class RankGroup:
-    """The store, the groups and the numbers of the passes. Its groups are freed when nobody refers to it."""
+    """The store, the process groups and the pass numbers of a loader. The groups are freed when nobody refers to it."""
 
     def __init__(
         self, group: td.ProcessGroup | None, n_ranks: int, timeout_s: float, streams: Streams | None, via: Via
@@ -100,7 +100,7 @@ class RankGroup:
         return number, meeting, self._transport
 
     def freight(self, patience: Patience, depth: int) -> Freight | None:
-        """Return how tensors of the pass that was just begun come to the device, None if there is none."""
+        """Return how tensors of the pass that was just begun come to the device; None without a device."""
         if self._streams is None:
             return None
         side, lane = self._side_streams

@@ -40,7 +40,7 @@ class Runner(Protocol):
     def order(self, order: Order) -> None: ...
     def take(self) -> Answer: ...
     def close(self) -> bool:
-        """End; again is harmless. Return whether everything has come to rest."""
+        """End; again is harmless. Return whether nothing runs any more."""
         ...
 
     @property
@@ -80,7 +80,7 @@ class Inline:
 class Background:
     """One daemon thread, which knows neither the loader nor its iterator: dropping these ends it.
 
-    The queues are bounded by who orders: no more than ``depth`` + 1 steps are under way.
+    Its queues have no limit of their own: `Pass` orders no more than ``depth`` + 1 steps ahead.
     """
 
     def __init__(self, executor: Executor, patience: Patience, stop: Event) -> None:
@@ -119,7 +119,7 @@ class Background:
 
 
 def _serve(executor: Executor, orders: SimpleQueue[Order | None], answers: SimpleQueue[Answer], stop: Event) -> None:
-    """The thread: no local outlives its step, or the last packs would stay alive while it waits."""
+    """Run steps until the pass is over. Locals are deleted after each: else its packs would stay alive meanwhile."""
     over = False
     try:
         executor.begin_thread()

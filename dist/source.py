@@ -28,8 +28,8 @@ class Weighed(NamedTuple):
 
     pack: object
     number: int  # in the source, from 0 in each pass
-    loads: tuple[int, ...]
-    amounts: tuple[int, ...]
+    loads: tuple[int, ...]  # one per stage
+    amounts: tuple[int, ...]  # one per name of amounts and caps
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Source:
                 )
             cast("_Stateful", packs).load_state_dict(position.state)
         self._ended = position.ended and position.state is not None
-        # starts DataLoader workers: before our thread, on this one
+        # this starts DataLoader workers: here, on the training loop's thread, and before the exchange thread is started
         self._iterator: Iterator[object] = iter(() if self._ended else packs)
         if position.drawn and position.state is None:
             if _draws_anew(packs):
@@ -138,7 +138,7 @@ class Source:
 
 
 class _Stateful(Protocol):
-    """A source that can say where it is."""
+    """A source that says where it is, such as torchdata's StatefulDataLoader."""
 
     def state_dict(self) -> object: ...
     def load_state_dict(self, state: object) -> None: ...
@@ -157,6 +157,6 @@ def check_source(packs: object) -> None:
 
 
 def _draws_anew(packs: Iterable[object]) -> bool:
-    """Return whether a source is a DataLoader whose order follows from the global random state."""
+    """Return whether a source is a DataLoader that shuffles by the global random state: differently in each process."""
     sampler = packs.sampler if isinstance(packs, DataLoader) else None
     return isinstance(sampler, RandomSampler) and sampler.generator is None

@@ -58,7 +58,7 @@ class Via(Enum):
 
 
 class Transport(Protocol):
-    """How integers and bytes reach other ranks. Errors of the connection are RuntimeErrors."""
+    """How integers and bytes reach other ranks. A connection that breaks raises a RuntimeError."""
 
     def gather(self, message: Int64) -> Int64:
         """Return the messages of all ranks, (n_ranks, length)."""

@@ -14,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from balancers import LPT, Auto, Counts, Grid, Linear
-from dist import BalancedBatchSampler, BalancedSampler, CannotResume
+from dist import BalancedBatchSampler, BalancedLoader, BalancedSampler, CannotResume
 from dist.sampler_iterator import SamplerIterator
+
+from .jobs import alone
 
 GRID = Grid(2, n_micro_steps=2, counts=Counts.EQUAL)
 TOKENS = np.random.default_rng(0).integers(1, 60, 50)
@@ -32,7 +34,14 @@ def samples(rank: int = 0, **options: Any) -> BalancedSampler:
     return BalancedSampler(TOKENS, **given)
 
 
+SET_VITAL = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # which torchdata calls
 BOTH = pytest.mark.parametrize("sampler", [batches, samples], ids=["batches", "samples"])
+
+
+@pytest.fixture
+def stateful_data_loader() -> Any:
+    module = pytest.importorskip("torchdata.stateful_dataloader", reason="needs torchdata: pip install torchdata")
+    return module.StatefulDataLoader
 
 
 @BOTH
@@ -140,17 +149,17 @@ def test_samplers_say_what_they_are() -> None:
     )
 
 
-@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # torchdata's affair
+@SET_VITAL
 @BOTH
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("stop", [0, 1, 4])
-def test_a_stateful_data_loader_resumes_where_training_was(sampler: Any, workers: int, stop: int) -> None:
-    module = pytest.importorskip("torchdata.stateful_dataloader", reason="needs torchdata: pip install torchdata")
-
+def test_a_stateful_data_loader_resumes_where_training_was(
+    stateful_data_loader: Any, sampler: Any, workers: int, stop: int
+) -> None:
     def loader(of: Any) -> Any:
         how = {"batch_sampler": of} if sampler is batches else {"sampler": of, "batch_size": 3}
         context = "fork" if workers else None
-        return module.StatefulDataLoader(
+        return stateful_data_loader(
             list(range(50)), collate_fn=list, num_workers=workers, multiprocessing_context=context, **how
         )
 
@@ -162,3 +171,30 @@ def test_a_stateful_data_loader_resumes_where_training_was(sampler: Any, workers
     second = loader(sampler())
     second.load_state_dict(first.state_dict())
     assert taken + list(second) == whole
+
+
+@SET_VITAL
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("stop", [0, 1, 2, 5, 14])
+def test_a_balanced_loader_resumes_by_the_state_of_such_a_data_loader(
+    stateful_data_loader: Any, workers: int, stop: int
+) -> None:
+    def loader() -> BalancedLoader:
+        sampler = batches(grid=Grid(1, n_micro_steps=2, counts=Counts.EQUAL))
+        context = "fork" if workers else None
+        source = stateful_data_loader(
+            list(range(50)),
+            batch_sampler=sampler,
+            collate_fn=list,
+            num_workers=workers,
+            multiprocessing_context=context,
+        )
+        return alone(source, grid=Grid(1, n_micro_steps=2), loads=sum)
+
+    whole = [batch.pack for batch in loader()]
+    assert len(whole) == 14
+    first, second = loader(), loader()
+    taken = [batch.pack for batch in islice(first, stop)]
+    second.load_state_dict(first.state_dict())
+    assert taken + [batch.pack for batch in second] == whole
+    assert [batch.pack for batch in second] == whole
