@@ -46,6 +46,8 @@ class BadPayload(EvenstepError, RuntimeError):
 class ExchangeError(EvenstepError, RuntimeError):
     """Base of the errors that end a pass. Every rank raises the same one; a rank that failed raises its own instead.
 
+    Where ranks cannot tell each other (the store is gone, or an exchange between devices hangs) each says what it sees.
+
     Attributes: ``ranks`` that caused it, ``step``, ``phase``.
     """
 

@@ -25,7 +25,7 @@ from .runner import Background, Inline, Runner
 from .settings import AtEnd, Settings
 from .source import Loads, Position, Source, Weighed, check_source
 from .streams import streams_of
-from .transport import Via
+from .transport import TransportKind
 
 __all__ = ["BalancedLoader"]
 
@@ -94,10 +94,12 @@ class BalancedLoader(Iterable[MicroBatch]):
         )
         self._packs, self._loads, self._on_step = packs, loads, on_step
         streams = streams_of(device)
-        via = Via.checked(transport, streams)
-        self._group = RankGroup(group, self._settings.grid.n_ranks, timeout, streams, via)
-        kind = streams and streams.device.type
-        word = f"{self._settings.word()}, overlap={overlap}, depth={depth}, device={kind}, transport={via.value}"
+        kind = TransportKind.checked(transport, streams)
+        self._group = RankGroup(group, self._settings.grid.n_ranks, timeout, streams, kind)
+        device_type = streams and streams.device.type
+        word = (
+            f"{self._settings.word()}, overlap={overlap}, depth={depth}, device={device_type}, transport={kind.value}"
+        )
         lengths = self._group.connect(word, self._settings.warm_up, _length_of(packs))
         self._n_steps = _steps(self._settings, lengths.tolist())
         self._progress = Progress(0, 0, Position(0, None, ()))

@@ -15,7 +15,7 @@ from time import monotonic, sleep
 from typing import Concatenate, ParamSpec, TypeVar
 
 from .errors import ExchangeError
-from .roll import Roll, Verdict, line, listed
+from .roll import Roll, Verdict, line, listed, numbered
 from .store import Holder, Store
 
 __all__ = ["Meeting", "Patience"]
@@ -75,7 +75,7 @@ def _asking(method: Callable[Concatenate[Meeting, P], T]) -> Callable[Concatenat
 
 
 def _by_word(ranks: Mapping[str, Sequence[int]]) -> str:
-    return ", ".join(f"ranks {listed(those)}: {word}" for word, those in ranks.items())
+    return ", ".join(f"{numbered(those)}: {word}" for word, those in ranks.items())
 
 
 class Meeting:

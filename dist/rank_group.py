@@ -20,7 +20,7 @@ from .meeting import Meeting, Patience
 from .neighbours import Neighbours, address_of
 from .store import Holder, cloned, prefixed, store_of
 from .streams import Streams
-from .transport import CLOSE_S, DeviceTransport, HostTransport, NoTransport, Transport, Via
+from .transport import CLOSE_S, DeviceTransport, HostTransport, NoTransport, Transport, TransportKind
 from .watch import Watch
 
 __all__ = ["RankGroup"]
@@ -32,7 +32,12 @@ class RankGroup:
     """The store, the process groups and the pass numbers of a loader. The groups are freed when nobody refers to it."""
 
     def __init__(
-        self, group: td.ProcessGroup | None, n_ranks: int, timeout_s: float, streams: Streams | None, via: Via
+        self,
+        group: td.ProcessGroup | None,
+        n_ranks: int,
+        timeout_s: float,
+        streams: Streams | None,
+        kind: TransportKind,
     ) -> None:
         """Raises `InvalidLoader` unless the group has ``n_ranks`` ranks and this process is one."""
         ranks = _ranks_of(group, n_ranks)
@@ -47,7 +52,7 @@ class RankGroup:
         self._last: Meeting | None = None
         self._transport: Transport = NoTransport()
         self._neighbours = Neighbours()
-        self._via, self._between_devices = via, cast("DeviceTransport | None", None)
+        self._transport_kind, self._between_devices = kind, cast("DeviceTransport | None", None)
         self._streams = streams
         self._side_streams = [streams.new() for _ in range(2)] if streams else []  # once: a device has only some
 
@@ -75,7 +80,7 @@ class RankGroup:
             if self.n_ranks > 1:
                 self._transport = HostTransport(self._ranks, self._name)
                 weakref.finalize(self, self._transport.close)
-                if self._streams is not None and self._via is not Via.HOST:
+                if self._streams is not None and self._transport_kind is not TransportKind.HOST:
                     self._between_devices = DeviceTransport(self._ranks, self._name, self._streams, self.timeout_s)
                     weakref.finalize(self, self._between_devices.close)
             said = self._transport.gather(np.array([length, *address_of(os.getpid())]))
@@ -105,7 +110,7 @@ class RankGroup:
             return None
         side, lane = self._side_streams
         slots = depth + 2  # one more than steps that may be loaded and not yet launched
-        if self._via is Via.HOST:
+        if self._transport_kind is TransportKind.HOST:
             return HostFreight(self._streams, side, lane, slots)
         number = self._passes - 1
         with self._holder.asked(0, "begin"):

@@ -20,7 +20,7 @@ from .settings import chosen
 from .streams import Event, Streams
 from .watch import passed
 
-__all__ = ["CLOSE_S", "DeviceTransport", "HostTransport", "NoTransport", "Transport", "Via"]
+__all__ = ["CLOSE_S", "DeviceTransport", "HostTransport", "NoTransport", "Transport", "TransportKind"]
 
 GROUP_TIMEOUT = timedelta(seconds=4)  # all ranks have met before: it covers the transfer of one chunk alone
 BEYOND_S = 3600.0  # NCCL ends the process when its own time is up: that must be long after ours
@@ -29,7 +29,7 @@ CLOSE_S = 3.0  # what is under way when a group is freed may take this long
 ONE_QUEUE = "CUDA_DEVICE_MAX_CONNECTIONS"
 
 
-class Via(Enum):
+class TransportKind(Enum):
     """How the tensors of packs travel between ranks that deliver them on a device."""
 
     HOST = "host"  # gloo, beside the training loop
@@ -37,24 +37,24 @@ class Via(Enum):
     DEVICE_ONE_QUEUE = "device-one-queue"  # the same, though the device has one hardware queue for all streams
 
     @classmethod
-    def checked(cls, transport: str, streams: Streams | None) -> Via:
+    def checked(cls, transport: str, streams: Streams | None) -> TransportKind:
         """Raises `InvalidLoader`."""
-        via = chosen("transport", cls, transport)
-        if via is cls.HOST:
-            return via
+        kind = chosen("transport", cls, transport)
+        if kind is cls.HOST:
+            return kind
         if streams is None:
             raise InvalidLoader(f'transport={transport!r} needs the device that packs are delivered on: device="cuda".')
         if streams.device.type == "cpu":
-            return via
+            return kind
         if not td.is_nccl_available():
             raise InvalidLoader(f'transport={transport!r} needs NCCL, which this torch lacks. Use transport="host".')
-        if via is cls.DEVICE and os.environ.get(ONE_QUEUE) == "1":
+        if kind is cls.DEVICE and os.environ.get(ONE_QUEUE) == "1":
             raise InvalidLoader(
                 f"{ONE_QUEUE} is 1: an exchange that waits for a late rank would hold up all that this rank enqueues "
                 f'behind it. Set it to 8 or more, use transport="host", or accept that: transport='
                 f"{cls.DEVICE_ONE_QUEUE.value!r}."
             )
-        return via
+        return kind
 
 
 class Transport(Protocol):

@@ -23,7 +23,7 @@ from dist import ExchangeTimeout, InvalidLoader
 from dist.freight import Cargo, Flight, abandon
 from dist.ring import Ring
 from dist.streams import CpuStreams, CudaStreams, Event, Streams, streams_of
-from dist.transport import ONE_QUEUE, DeviceTransport, Via
+from dist.transport import ONE_QUEUE, DeviceTransport, TransportKind
 from tests.ranks import Ranks
 
 from .devices import MODES, Left, broken_off, delivered_trees, in_mode, sent_to_itself
@@ -96,10 +96,10 @@ def test_transports_that_cannot_be_are_refused_with_the_remedy(
     monkeypatch.setenv(ONE_QUEUE, queues)
     streams = None if device is None else cast("Streams", SimpleNamespace(device=torch.device(device)))
     if text is None:
-        assert Via.checked(transport, streams).value == transport
+        assert TransportKind.checked(transport, streams).value == transport
     else:
         with pytest.raises(InvalidLoader, match=f"^{re.escape(text)}$"):
-            Via.checked(transport, streams)
+            TransportKind.checked(transport, streams)
 
 
 def test_devices_that_do_not_connect_are_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,7 +80,7 @@ def test_many_meetings_leave_three_keys() -> None:
 
 def test_different_words_are_a_disagreement_that_names_the_odd_rank() -> None:
     outcomes = Party(3).run(arrive("9f3a"), arrive("1c07"), arrive("9f3a"))
-    error = all_alike(outcomes, RankDisagreement, r"step 7, plan: ranks 0, 2: 9f3a, ranks 1: 1c07. Nothing was moved")
+    error = all_alike(outcomes, RankDisagreement, r"step 7, plan: ranks 0, 2: 9f3a, rank 1: 1c07. Nothing was moved")
     assert error.ranks == (1,)
 
 

@@ -17,6 +17,7 @@ import pytest
 import dist.meeting
 from dist import ExchangeError
 from dist.meeting import Meeting, Patience
+from dist.roll import numbered
 from dist.store import Holder, Store
 
 Answers = tuple[tuple[str, object], ...]  # (what was asked, answer)
@@ -229,8 +230,9 @@ WHAT: dict[Does, str] = {
 def test_who_goes_another_way_ends_all_alike(deviates: Does, n_ranks: int, odd: int, at: int) -> None:
     does = [meets(*["word"] * (at + 2))] * n_ranks
     does[odd] = meets_then(at, deviates)
-    others = ", ".join(str(rank) for rank in range(n_ranks) if rank != odd)
-    listed = ", ".join(sorted([f"ranks {others}: word", f"ranks {odd}: other"]))
+    others = [rank for rank in range(n_ranks) if rank != odd]
+    texts = {others[0]: f"{numbered(others)}: word", odd: f"rank {odd}: other"}
+    listed = ", ".join(texts[rank] for rank in sorted(texts))
     raised = {went(then, WHAT[deviates].format(at=then, odd=odd, listed=listed)) for then in (at, at + 1)}
     if deviates is not closes:  # who is about to close goes on once more where all are there when it comes
         raised = {went(at, WHAT[deviates].format(at=at, odd=odd, listed=listed))}

@@ -99,7 +99,7 @@ def test_a_source_that_ended_before_others_does_not_begin_again(ranks: Ranks, st
 
 def test_ranks_that_were_at_different_micro_steps_do_not_resume(ranks: Ranks) -> None:
     one, two = "begins at micro-step 1 of step 0", "begins at micro-step 2 of step 0"
-    told = f"RankDisagreement: step 0, agree: ranks 0: {one}, ranks 1: {two}. Nothing was moved."
+    told = f"RankDisagreement: step 0, agree: rank 0: {one}, rank 1: {two}. Nothing was moved."
     assert ranks.run(resumed_where_each_was, [1, 2]) == [told] * 2
 
 
