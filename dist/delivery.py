@@ -51,11 +51,6 @@ class MicroBatch:
         """1 for a pack, 0 for a dummy, whose loss must not count; dummies come last."""
         return tuple(int(each is not None) for each in self.ids)
 
-    @property
-    def home_ranks(self) -> tuple[int, ...]:
-        """Rank that loaded each pack, -1 for a dummy."""
-        return tuple(-1 if each is None else each.rank for each in self.ids)
-
 
 @dataclass
 class Progress:

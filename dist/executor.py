@@ -179,10 +179,10 @@ class Executor:
         self.meeting.at(number, "plan")
         with self._span("plan"):
             problem = self._settings.problem(table, number)
-            plan = self._settings.plan(problem) if self._settings.portable else self._planned_by_rank_0(number, problem)
+            plan = self._settings.plan(problem) if self._settings.portable else self._planned_by_rank_0(problem)
         return (plan.cell.astype(np.int64) if self._settings.mode is Mode.BALANCE else home), plan
 
-    def _planned_by_rank_0(self, number: int, problem: Problem) -> Plan:
+    def _planned_by_rank_0(self, problem: Problem) -> Plan:
         """The balancer may differ between machines: the cells of rank 0 travel through the store."""
         planned = self._settings.plan(problem).cell.tolist() if self._rank == 0 else []
         if self._rank == 0:
