@@ -14,7 +14,7 @@ import torch.distributed as td
 
 from packing.arrays import Int64
 
-from .errors import ExchangeError, InvalidLoader, RankLost
+from .errors import ExchangeError, InvalidLoader, RankClosed, RankLost
 from .freight import DeviceFreight, Freight, HostFreight
 from .meeting import Meeting, Patience
 from .neighbours import Neighbours, address_of
@@ -26,6 +26,7 @@ from .watch import Watch
 __all__ = ["RankGroup"]
 
 WARM_UP_S = 600.0  # what compiling may take on one rank longer than on another, whatever the timeout of the steps is
+CLOSED = "it was closed"
 
 
 class RankGroup:
@@ -61,6 +62,20 @@ class RankGroup:
 
         Raises `RankDisagreement` where the words, or the order in which loaders are built, differ.
         """
+        meeting = self._last = self._compared(word, warm_up)
+        try:
+            self._build_transports()
+            said = self._transport.gather(np.array([length, *address_of(os.getpid())]))
+        except ExchangeError:
+            raise
+        except RuntimeError as error:
+            raise meeting.lose(error) from error
+        self._neighbours = Neighbours([(mark, process) for _, mark, process in said.tolist()])
+        weakref.finalize(self, self._neighbours.close)
+        return said[:, 0]
+
+    def _compared(self, word: str, warm_up: Callable[[], None]) -> Meeting:
+        """Meet before and after warming up; return the meeting."""
         patience = Patience(self.timeout_s)
         meeting = Meeting(prefixed("built", self._store), self._holder, self.rank, self.n_ranks, patience, Event())
         with patience.waiting():
@@ -75,27 +90,28 @@ class RankGroup:
         patience.timeout_s = max(self.timeout_s, WARM_UP_S)
         with patience.waiting():
             meeting.meet()
-        self._last = meeting
-        try:
-            if self.n_ranks > 1:
-                self._transport = HostTransport(self._ranks, self._name)
-                weakref.finalize(self, self._transport.close)
-                if self._streams is not None and self._transport_kind is not TransportKind.HOST:
-                    self._between_devices = DeviceTransport(self._ranks, self._name, self._streams, self.timeout_s)
-                    weakref.finalize(self, self._between_devices.close)
-            said = self._transport.gather(np.array([length, *address_of(os.getpid())]))
-        except ExchangeError:
-            raise
-        except RuntimeError as error:
-            raise meeting.lose(error) from error
-        self._neighbours = Neighbours([(mark, process) for _, mark, process in said.tolist()])
-        weakref.finalize(self, self._neighbours.close)
-        return said[:, 0]
+        return meeting
+
+    def _build_transports(self) -> None:
+        """Collective: all ranks have just met."""
+        if self.n_ranks == 1:
+            return
+        self._transport = HostTransport(self._ranks, self._name)
+        weakref.finalize(self, self._transport.close)
+        if self._streams is not None and self._transport_kind is not TransportKind.HOST:
+            self._between_devices = DeviceTransport(self._ranks, self._name, self._streams, self.timeout_s)
+            weakref.finalize(self, self._between_devices.close)
 
     def begin(self, patience: Patience, stop: Event) -> tuple[int, Meeting, Transport]:
-        """Return the number of a new pass, its meeting and its transport. Raises `RankLost` if a pass broke off."""
+        """Return the number of a new pass, its meeting and its transport.
+
+        Raises `RankClosed` if the loader was closed, and `RankLost` if a pass broke off.
+        """
         if self.broken:
-            raise RankLost(f"this loader can no longer be used: {self.broken}. Build a new one.", (), 0, "begin")
+            text = f"this loader can no longer be used: {self.broken}. Build a new one."
+            raise (
+                RankClosed(text, (self.rank,), 0, "begin") if self.broken == CLOSED else RankLost(text, (), 0, "begin")
+            )
         number, self._passes = self._passes, self._passes + 1
         store = prefixed(f"pass {number}", self._store)
         meeting = Meeting(
@@ -119,12 +135,12 @@ class RankGroup:
         return DeviceFreight(self._streams, side, self._between_devices, watch, slots)
 
     def close(self) -> None:
-        """Free the groups; again is harmless."""
+        """Free the groups: no pass can begin any more. Again is harmless."""
         self._transport.close()
         self._neighbours.close()
         if self._between_devices is not None:
             self._between_devices.close(0.0 if self.stuck else CLOSE_S)
-        self.broken = self.broken or "it was closed"
+        self.broken = self.broken or CLOSED
 
 
 def _ranks_of(group: td.ProcessGroup | None, n_ranks: int) -> list[int]:

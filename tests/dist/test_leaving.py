@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from balancers import Grid
+from dist import RankClosed
 
 from .jobs import alone
 
@@ -52,6 +53,8 @@ def test_closing_twice_and_asking_again_is_harmless() -> None:
     loader.close()
     assert time.monotonic() - begin < 1
     assert list(batches) == []
+    with pytest.raises(RankClosed, match=r"^this loader can no longer be used: it was closed\. Build a new one\.$"):
+        iter(loader)
 
 
 def test_the_thread_ends_with_the_pass_and_later_passes_are_whole() -> None:
