@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter_ns
+from typing import Generic, TypeVar, cast
 
 import torch
 
@@ -23,25 +24,27 @@ from .source import Position, Source, Weighed
 
 __all__ = ["MicroBatch", "Pass", "Progress"]
 
+T = TypeVar("T")
+
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
-class MicroBatch:
+class MicroBatch(Generic[T]):
     """What a rank trains on in one micro-step: the packs of one cell, dummies last.
 
     ``totals``: "packs" and the loader's amounts, summed over all ranks and micro-steps of the step. A loss summed over
     packs and divided by one of these does not depend on the plan.
     """
 
-    packs: tuple[object, ...] = field(repr=False)
+    packs: tuple[T, ...] = field(repr=False)
     ids: tuple[PackId | None, ...]  # None: a dummy
     step: int
     micro_step: int
     totals: Mapping[str, int]
 
     @property
-    def pack(self) -> object:
+    def pack(self) -> T:
         """The only pack, dummy or not. ValueError if the cell holds another number."""
         (pack,) = self.packs
         return pack
@@ -71,7 +74,7 @@ class _Held:
     packs: list[Weighed] = field(default_factory=list)
 
 
-class Pass(Iterator[MicroBatch]):
+class Pass(Iterator[MicroBatch[T]], Generic[T]):
     """An iterator over micro-batches. The source is pulled here, in ``next``, at the same places in every mode.
 
     What must have the same order on the devices of all ranks is launched here too: once, in the ``next`` that begins a
@@ -98,7 +101,7 @@ class Pass(Iterator[MicroBatch]):
         self._next, self._held = _Held(source.position()), deque[_Held]()
         self._pulled, self._asked = 0, progress.micro_step  # micro-steps of this pass
         self._source_over = self._over = False
-        self._batches: deque[MicroBatch] = deque()
+        self._batches: deque[MicroBatch[T]] = deque()
         self._own: tuple[int, ...] = ()  # packs of ``source`` that come, to any rank, in each micro-step of the step
         self._came = 0  # packs of ``source`` that have come
         progress.pending = source.loaded
@@ -106,7 +109,7 @@ class Pass(Iterator[MicroBatch]):
         self._left_us = _now_us()
         self.close = weakref.finalize(self, _close, runner, group, self._begun)
 
-    def __next__(self) -> MicroBatch:
+    def __next__(self) -> MicroBatch[T]:
         self._span("compute", self._left_us)
         if self._over or not self.close.alive:
             raise StopIteration
@@ -195,7 +198,8 @@ class Pass(Iterator[MicroBatch]):
             for micro_step, cell in enumerate(answer.cells):
                 packs, ids = zip(*cell, strict=True) if cell else ((), ())
                 whole = tuple(each.pack(landed) if isinstance(each, PendingPack) else each for each in packs)
-                self._batches.append(MicroBatch(whole, ids, answer.step, micro_step, answer.totals))
+                batch = MicroBatch(cast("tuple[T, ...]", whole), ids, answer.step, micro_step, answer.totals)
+                self._batches.append(batch)
         return answer
 
     def _report(self, delivery: Delivery, ready: int) -> None:

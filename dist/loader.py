@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from threading import Event
+from typing import Generic, Literal, TypeVar, cast
 
 import torch
 import torch.distributed as td
@@ -29,10 +30,12 @@ from .transport import TransportKind
 
 __all__ = ["BalancedLoader"]
 
+T = TypeVar("T")
+
 STATE_VERSION = 2
 
 
-class BalancedLoader(Iterable[MicroBatch]):
+class BalancedLoader(Iterable[MicroBatch[T]], Generic[T]):
     """Wraps what each rank iterates, and yields `MicroBatch`es of packs, balanced over the ranks.
 
     * ``packs``: a DataLoader, a list, any iterable of packs; one pass per ``iter``. Every rank has its own share. Packs
@@ -59,20 +62,20 @@ class BalancedLoader(Iterable[MicroBatch]):
 
     def __init__(
         self,
-        packs: Iterable[object],
+        packs: Iterable[T],
         *,
         balancer: Balancer,
         grid: GridLike,
-        loads: Loads,
+        loads: Loads[T],
         packs_per_cell: int = 1,
         amounts: Sequence[str] = (),
         caps: Mapping[str, int] | None = None,
-        at_end: str = "pad",
-        mode: str = "balance",
+        at_end: Literal["pad", "min", "carry"] = "pad",
+        mode: Literal["balance", "shadow", "off"] = "balance",
         overlap: bool = True,
         group: td.ProcessGroup | None = None,
         device: torch.device | str | None = None,
-        transport: str = "host",
+        transport: Literal["host", "device", "device-one-queue"] = "host",
         depth: int = 2,
         timeout: float = 600,
         on_step: Callable[[StepRecord], None] | None = None,
@@ -104,9 +107,9 @@ class BalancedLoader(Iterable[MicroBatch]):
         self._n_steps = _steps(self._settings, lengths.tolist())
         self._progress = Progress(0, 0, Position(0, None, ()))
         self._resuming = False
-        self._pass: Callable[[], Pass | None] = lambda: None
+        self._pass: Callable[[], Pass[T] | None] = lambda: None
 
-    def __iter__(self) -> Pass:
+    def __iter__(self) -> Pass[T]:
         """Begin a pass. One that is under way ends: what it had loaded ahead is lost, as with any loader."""
         self._end_pass()
         if not self._resuming:
@@ -116,7 +119,8 @@ class BalancedLoader(Iterable[MicroBatch]):
         patience, stop = Patience(group.timeout_s), Event()
         number, meeting, transport = group.begin(patience, stop)
         try:
-            source = Source(self._packs, self._loads, settings.grid.stages, settings.amounts, progress.position)
+            loads = cast("Loads[object]", self._loads)  # it is asked about what ``packs`` yields, and nothing else
+            source = Source(self._packs, loads, settings.grid.stages, settings.amounts, progress.position)
         except Exception as error:
             meeting.at(progress.step, "source")
             meeting.fail(error, traceback.format_exc())
@@ -126,7 +130,7 @@ class BalancedLoader(Iterable[MicroBatch]):
         begins = f"begins at micro-step {progress.micro_step} of step {progress.step}"
         executor = Executor(settings, group.rank, number, meeting, transport, freight, begins)
         runner: Runner = Background(executor, patience, stop) if self._depth else Inline(executor, patience)
-        begun = Pass(settings, source, runner, group, progress, self._depth, freight, self._on_step)
+        begun: Pass[T] = Pass(settings, source, runner, group, progress, self._depth, freight, self._on_step)
         self._pass = weakref.ref(begun)
         return begun
 

@@ -109,9 +109,9 @@ class RankGroup:
         """
         if self.broken:
             text = f"this loader can no longer be used: {self.broken}. Build a new one."
-            raise (
-                RankClosed(text, (self.rank,), 0, "begin") if self.broken == CLOSED else RankLost(text, (), 0, "begin")
-            )
+            if self.broken == CLOSED:
+                raise RankClosed(text, (self.rank,), 0, "begin")
+            raise RankLost(text, (), 0, "begin")
         number, self._passes = self._passes, self._passes + 1
         store = prefixed(f"pass {number}", self._store)
         meeting = Meeting(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import numpy as np
 import torch.distributed as td
@@ -182,7 +182,7 @@ class BalancedBatchSampler(_Planned[list[int]]):
         packer: Packer | None = None,
         packs_per_cell: int = 1,
         seed: int = 0,
-        at_end: str = "drop",
+        at_end: Literal["drop", "repeat"] = "drop",
         rank: int | None = None,
     ) -> None:
         per_cell = as_int("packs_per_cell", packs_per_cell, InvalidLoader, least=1)
@@ -256,7 +256,7 @@ class BalancedSampler(_Planned[int]):
         balancer: Balancer,
         batch_size: int,
         seed: int = 0,
-        at_end: str = "drop",
+        at_end: Literal["drop", "repeat"] = "drop",
         rank: int | None = None,
     ) -> None:
         self._per_micro_step = as_int("batch_size", batch_size, InvalidLoader, least=1)

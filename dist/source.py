@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple, Protocol, TypeAlias, cast
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 from torch.utils.data import DataLoader, RandomSampler
 
@@ -19,7 +19,9 @@ __all__ = ["Loads", "Position", "Source", "Weighed", "check_source"]
 
 log = logging.getLogger(__name__)
 
-Loads: TypeAlias = Callable[[object], "int | Sequence[int] | Mapping[str, int]"]
+T = TypeVar("T")
+
+Loads: TypeAlias = Callable[[T], "int | Sequence[int] | Mapping[str, int]"]
 COMMUNICATING = ("DataLoaderShard", "DataLoaderDispatcher")  # of accelerate: collectives inside iteration
 
 
@@ -52,7 +54,7 @@ class Source:
     def __init__(
         self,
         packs: Iterable[object],
-        loads: Loads,
+        loads: Loads[object],
         stages: tuple[str, ...],
         amounts: tuple[str, ...],
         position: Position,

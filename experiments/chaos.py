@@ -182,7 +182,7 @@ def _rank(
         source,
         balancer=_Astray(step) if astray else LPT(),
         grid=Grid(config.ranks, counts=Counts.EQUAL),
-        loads=lambda pack: int(pack["load"]),  # type: ignore[index]
+        loads=lambda pack: int(pack["load"]),
         packs_per_cell=PACKS,
         timeout=config.timeout_s,
     )

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypedDict
 
 import numpy as np
 import torch
@@ -61,6 +61,11 @@ class ExchangeRow(NamedTuple):
     files_growth: int
 
 
+class _Pack(TypedDict):
+    load: int
+    pixels: torch.Tensor
+
+
 class _Packs:
     """Packs of random loads, without end; their bytes are the same few buffers, so that making them costs nothing."""
 
@@ -69,14 +74,14 @@ class _Packs:
         n_bytes = int(config.mb * 1e6 / config.packs_per_cell)
         self._contents = [torch.full((n_bytes,), i, dtype=torch.uint8) for i in range(8)]
 
-    def __iter__(self) -> Iterator[dict[str, object]]:
+    def __iter__(self) -> Iterator[_Pack]:
         while True:
             load = int(self._rng.lognormal(6, 1))
             yield {"load": load, "pixels": self._contents[load % 8]}
 
 
 def exchange_here(config: Exchange, tick: Callable[[str, int], None]) -> list[ExchangeRow]:
-    """Run all rows on this rank of an initialised job. ``tick`` is told each step. Collective."""
+    """Measure all ways of delivering packs, as a rank of an initialised job. Collective. ``tick`` is told each step."""
     bare = _Bare(int(config.mb * 1e6))
     return [
         _measured(config, "off", "off", True, tick),
@@ -87,7 +92,12 @@ def exchange_here(config: Exchange, tick: Callable[[str, int], None]) -> list[Ex
 
 
 def _measured(
-    config: Exchange, name: str, mode: str, overlap: bool, tick: Callable[[str, int], None], bare: _Bare | None = None
+    config: Exchange,
+    name: str,
+    mode: Literal["balance", "off"],
+    overlap: bool,
+    tick: Callable[[str, int], None],
+    bare: _Bare | None = None,
 ) -> ExchangeRow:
     """``bare``: what takes turns with the steps."""
     records: list[StepRecord] = []
@@ -95,7 +105,7 @@ def _measured(
         _Packs(config, td.get_rank()),
         balancer=config.balancer,
         grid=Grid(config.ranks, counts=Counts.EQUAL),
-        loads=lambda pack: int(pack["load"]),  # type: ignore[index]
+        loads=lambda pack: pack["load"],
         packs_per_cell=config.packs_per_cell,
         mode=mode,
         overlap=overlap,

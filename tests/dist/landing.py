@@ -72,7 +72,7 @@ def _trained(streams: LazyStreams, run: Run) -> tuple[list[PackId], list[PackId]
         if not np.array_equal(weak.numpy(), content(*pack_id)[1]):
             wrong.append(pack_id)
 
-    def use(batch: MicroBatch) -> None:
+    def use(batch: MicroBatch[object]) -> None:
         """Enqueue some work on what came, and forget it."""
         for pack, pack_id in zip(batch.packs, batch.ids, strict=True):
             assert isinstance(pack, dict)

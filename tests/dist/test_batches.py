@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from balancers import Counts, Grid
-from dist import MicroBatch, StepRecord, parcel, trace_bytes, write_parquet
+from dist import StepRecord, parcel, trace_bytes, write_parquet
 
 from .jobs import alone
 
@@ -33,7 +33,7 @@ def test_mean_loss_by_totals_does_not_depend_on_the_grouping() -> None:
         grid = Grid(1, n_micro_steps=-(-3 // packs_per_cell))
         loader = alone(packs, loads=loads, amounts=("tokens",), grid=grid, packs_per_cell=packs_per_cell)
         mean = sum(
-            pack["loss"] * weight / batch.totals["tokens"]  # type: ignore[index]
+            pack["loss"] * weight / batch.totals["tokens"]
             for batch in loader
             for pack, weight in zip(batch.packs, batch.weights, strict=True)
         )
@@ -48,7 +48,7 @@ def test_totals_are_exact_beyond_64_bits() -> None:
 
 def test_records_tell_what_happened(tmp_path: Path) -> None:
     records: list[StepRecord] = []
-    batches: list[MicroBatch] = list(alone(list(range(5)), on_step=records.append))
+    batches = list(alone(list(range(5)), on_step=records.append))
     assert [record.step for record in records] == [batch.step for batch in batches] == [0, 1, 2, 3, 4]
     assert all(record.packs == 1 and record.moved_bytes == 0 and record.imbalance_before == 1.0 for record in records)
     trace = trace_bytes(records)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pytest
@@ -14,6 +14,8 @@ from torch.utils.data import DataLoader, Dataset
 from balancers import ILP, LPT, Auto, Counts, Grid, LeastMovement, Linear
 from dist import BalancedBatchSampler, BalancedSampler, InvalidLoader
 from packing import Concatenate, Limits, Oversize, Oversized, Packer, Samples, Spans
+
+AtEnd: TypeAlias = Literal["drop", "repeat"]
 
 COST = Linear(fixed_us=10, tokens=1)
 
@@ -28,7 +30,7 @@ def batch_samplers(n_ranks: int, n_samples: int, **options: object) -> list[Bala
 
 
 @given(st.integers(1, 4), st.integers(0, 80), st.sampled_from(["drop", "repeat"]))
-def test_all_ranks_together_see_every_sample(n_ranks: int, n_samples: int, at_end: str) -> None:
+def test_all_ranks_together_see_every_sample(n_ranks: int, n_samples: int, at_end: AtEnd) -> None:
     samplers = batch_samplers(n_ranks, n_samples, at_end=at_end)
     batches = [list(sampler) for sampler in samplers]
     assert len({len(each) for each in batches}) == 1
@@ -69,7 +71,7 @@ def test_arguments_that_are_not_algorithms_or_plan_otherwise_elsewhere_are_refus
 
 
 @given(st.integers(0, 120), st.sampled_from(["drop", "repeat"]))
-def test_a_window_of_steps_loses_nothing(n_samples: int, at_end: str) -> None:
+def test_a_window_of_steps_loses_nothing(n_samples: int, at_end: AtEnd) -> None:
     tokens = np.random.default_rng(n_samples).integers(1, 60, n_samples)
     grid = Grid(2, n_micro_steps=2, counts=Counts.EQUAL, n_steps=3)
     samplers = [
@@ -117,13 +119,14 @@ def test_an_epoch_goes_on_as_it_began_whatever_is_asked_about_others(workers: in
 
 
 def test_234_packs_on_4_ranks_are_59_steps_with_2_repeated_or_58_with_2_left_over() -> None:
-    def sampler(at_end: str, rank: int) -> BalancedBatchSampler:
+    def sampler(at_end: AtEnd, rank: int) -> BalancedBatchSampler:
         grid = Grid(4, counts=Counts.EQUAL)
         return BalancedBatchSampler(
             [100] * 234, grid=grid, limits=100, cost=COST, balancer=LPT(), at_end=at_end, rank=rank
         )
 
-    for at_end, steps in (("repeat", 59), ("drop", 58)):
+    expected: list[tuple[AtEnd, int]] = [("repeat", 59), ("drop", 58)]
+    for at_end, steps in expected:
         samplers = [sampler(at_end, rank) for rank in range(4)]
         assert [len(each) for each in samplers] == [steps] * 4
         assert [len(list(each)) for each in samplers] == [steps] * 4
@@ -132,7 +135,8 @@ def test_234_packs_on_4_ranks_are_59_steps_with_2_repeated_or_58_with_2_left_ove
 
 def test_10_samples_on_3_ranks_make_equal_steps() -> None:
     """Never 2, 1, 1."""
-    for at_end, steps, left_over in (("drop", 1, 4), ("repeat", 2, 2)):
+    expected: list[tuple[AtEnd, int, int]] = [("drop", 1, 4), ("repeat", 2, 2)]
+    for at_end, steps, left_over in expected:
         grid = Grid(3, counts=Counts.EQUAL)
         samplers = [
             BalancedSampler([5] * 10, grid=grid, balancer=LPT(), batch_size=2, at_end=at_end, rank=rank)
@@ -214,4 +218,4 @@ def test_wrong_arguments_are_named() -> None:
     with pytest.raises(InvalidLoader, match="loads must be a rectangular array of integers"):
         BalancedSampler([[1], [2, 3]], grid=1, balancer=LPT(), batch_size=1)
     with pytest.raises(InvalidLoader, match='at_end of a sampler must be "drop" or "repeat"; got \'pad\''):
-        BalancedSampler([1], grid=1, balancer=LPT(), batch_size=1, at_end="pad")
+        BalancedSampler([1], grid=1, balancer=LPT(), batch_size=1, at_end="pad")  # type: ignore[arg-type]

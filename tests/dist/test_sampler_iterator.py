@@ -179,7 +179,7 @@ def test_a_stateful_data_loader_resumes_where_training_was(
 def test_a_balanced_loader_resumes_by_the_state_of_such_a_data_loader(
     stateful_data_loader: Any, workers: int, stop: int
 ) -> None:
-    def loader() -> BalancedLoader:
+    def loader() -> BalancedLoader[Any]:
         sampler = batches(grid=Grid(1, n_micro_steps=2, counts=Counts.EQUAL))
         context = "fork" if workers else None
         source = stateful_data_loader(

@@ -143,10 +143,10 @@ def test_packs_of_samples_resume_behind_those_that_were_seen(workers: int) -> No
         return DataLoader(Packed(), batch_size=None, num_workers=workers, multiprocessing_context=context)
 
     first, second = alone(packs()), alone(packs())
-    seen = [sample for batch in islice(first, 2) for sample in batch.pack]  # type: ignore[attr-defined]
+    seen = [sample for batch in islice(first, 2) for sample in batch.pack]
     assert seen == [0, 1, 2, 3, 4]
     second.load_state_dict(first.state_dict())
-    seen += [sample for batch in second for sample in batch.pack]  # type: ignore[attr-defined]
+    seen += [sample for batch in second for sample in batch.pack]
     assert seen == list(range(12))
 
 
@@ -162,4 +162,4 @@ def test_skipping_in_a_new_order_is_warned_of(seeded: bool, caplog: pytest.LogCa
     seen += [batch.pack for batch in second]
     assert len(seen) == 8
     assert ("shuffles anew" in caplog.text) is not seeded
-    assert not seeded or sorted(seen) == list(range(8))  # type: ignore[type-var]
+    assert not seeded or sorted(seen) == list(range(8))
