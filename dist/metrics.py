@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .executor import Delivery
     from .settings import Settings
 
-__all__ = ["Span", "StepRecord", "record_of", "trace_bytes", "write_parquet"]
+__all__ = ["Span", "StepRecord", "record_of", "write_parquet", "write_trace"]
 
 
 class Span(NamedTuple):
@@ -97,8 +97,8 @@ def record_of(delivery: Delivery, settings: Settings, rank: int, ready: int, spa
     )
 
 
-def trace_bytes(records: Iterable[StepRecord]) -> bytes:
-    """Return the spans of ``records``, of any ranks, as a trace file for chrome://tracing or Perfetto.
+def write_trace(path: Path | str, records: Iterable[StepRecord]) -> None:
+    """Write the spans of ``records``, of any ranks, as a trace for Perfetto or chrome://tracing.
 
     A process is a rank; its two threads are the training loop and the exchange.
     """
@@ -117,7 +117,7 @@ def trace_bytes(records: Iterable[StepRecord]) -> bytes:
                     "args": {"step": record.step},
                 }
             )
-    return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}).encode()
+    Path(path).write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}))
 
 
 def write_parquet(path: Path | str, records: Iterable[StepRecord]) -> None:

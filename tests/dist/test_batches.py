@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 import torch
 
 from balancers import Counts, Grid
-from dist import StepRecord, parcel, trace_bytes, write_parquet
+from dist import StepRecord, parcel, write_parquet, write_trace
 
 from .jobs import alone
 
@@ -51,9 +52,14 @@ def test_records_tell_what_happened(tmp_path: Path) -> None:
     batches = list(alone(list(range(5)), on_step=records.append))
     assert [record.step for record in records] == [batch.step for batch in batches] == [0, 1, 2, 3, 4]
     assert all(record.packs == 1 and record.moved_bytes == 0 and record.imbalance_before == 1.0 for record in records)
-    trace = trace_bytes(records)
-    assert trace.startswith(b'{"traceEvents": [{"name": "pack", "ph": "X", "ts": ')
-    assert b'"tid": "training loop"' in trace
+    trace = tmp_path / "trace.json"
+    write_trace(trace, records)
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert [event["name"] for event in events].count("wait") == 5
+    assert {event["tid"] for event in events if event["name"] in ("wait", "compute", "source")} == {"training loop"}
+    assert {event["tid"] for event in events if event["name"] in ("pack", "agree", "plan")} == {"exchange"}
+    assert all(event["ph"] == "X" and event["pid"] == 0 and event["dur"] >= 0 for event in events)
+    assert {event["args"]["step"] for event in events} == {0, 1, 2, 3, 4}
     path = tmp_path / "steps.parquet"
     write_parquet(path, records)
     table = pyarrow.parquet.read_table(path)
