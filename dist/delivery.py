@@ -20,7 +20,7 @@ from .metrics import Span, StepRecord, record_of
 from .rank_group import RankGroup
 from .runner import Answer, Order, Runner
 from .settings import AtEnd, Settings
-from .source import Position, Source, Weighed
+from .source import Position, Source, WeighedPack
 
 __all__ = ["MicroBatch", "Pass", "Progress"]
 
@@ -62,7 +62,7 @@ class Progress:
     step: int
     micro_step: int
     position: Position  # of the source before ``step``
-    carried: tuple[Weighed, ...] = ()  # packs that lead the next pass
+    carried: tuple[WeighedPack, ...] = ()  # packs that lead the next pass
     pending: int = 0  # packs that were loaded on this rank and have not come to any, nor are carried
 
 
@@ -71,7 +71,7 @@ class _Held:
     """A step whose packs are being pulled, or that was ordered and is not yet delivered as a whole."""
 
     position: Position  # of the source before it
-    packs: list[Weighed] = field(default_factory=list)
+    packs: list[WeighedPack] = field(default_factory=list)
 
 
 class Pass(Iterator[MicroBatch[T]], Generic[T]):

@@ -27,7 +27,7 @@ from .metrics import Span
 from .payload import Parcel, parcel
 from .roll import numbered
 from .settings import Mode, Settings
-from .source import Weighed
+from .source import WeighedPack
 from .streams import Event
 from .transport import Transport
 from .trees import copied
@@ -90,7 +90,7 @@ class Executor:
             self._freight.streams.make_current()
 
     def step(
-        self, number: int, offered: Sequence[Weighed], error: Exception | None, ready: Event | None
+        self, number: int, offered: Sequence[WeighedPack], error: Exception | None, ready: Event | None
     ) -> Delivery | None:
         """Return this rank's packs of a step, or None where all ranks agree that the pass has ended.
 
@@ -98,9 +98,9 @@ class Executor:
         raised here or there, every rank raises.
         """
         self._spans = []
-        lane = nullcontext() if self._freight is None else self._freight.lane()
+        stream = nullcontext() if self._freight is None else self._freight.exchange_stream()
         try:
-            with torch.inference_mode(False), torch.no_grad(), lane:
+            with torch.inference_mode(False), torch.no_grad(), stream:
                 return self._run(number, offered, error, ready)
         except ExchangeError:
             raise
@@ -111,7 +111,7 @@ class Executor:
             raise
 
     def _run(
-        self, number: int, offered: Sequence[Weighed], error: Exception | None, ready: Event | None
+        self, number: int, offered: Sequence[WeighedPack], error: Exception | None, ready: Event | None
     ) -> Delivery | None:
         meet, settings = self.meeting, self._settings
         meet.at(number, "source")
@@ -160,7 +160,7 @@ class Executor:
             cargo = self._freight.load(number, manifest, ready, self._exchange)
         return Delivery(number, cells, tuple(own), sums, gains, tuple(self._spans), cargo)
 
-    def _message(self, number: int, offered: Sequence[Weighed], parcels: Sequence[Parcel]) -> Int64:
+    def _message(self, number: int, offered: Sequence[WeighedPack], parcels: Sequence[Parcel]) -> Int64:
         offer = Offer(
             loads=[each.loads for each in offered],
             amounts=[each.amounts for each in offered],
@@ -240,7 +240,7 @@ class Executor:
         table: Table,
         cell: Int64,
         lacking: Int64,
-        offered: Sequence[Weighed],
+        offered: Sequence[WeighedPack],
         received: Mapping[int, object],
         manifest: Manifest,
     ) -> tuple[tuple[tuple[object, PackId | None], ...], ...]:

@@ -25,7 +25,7 @@ from .payload import aligned, write_tensors
 from .ring import Ring, Slot
 from .streams import Event, Stream, Streams
 from .transport import DeviceTransport
-from .watch import PHASE, Watch
+from .watchdog import PHASE, Watchdog
 
 __all__ = ["Cargo", "DeviceFreight", "Flight", "Freight", "HostFreight", "abandon"]
 
@@ -43,7 +43,7 @@ class Cargo:
     n_bytes: int
     fill: Callable[[torch.Tensor], None]
     slot: Slot
-    watch: Watch | None
+    watchdog: Watchdog | None
 
     def launch(self) -> Flight:
         """Enqueue everything on the side stream. Nothing is waited for."""
@@ -72,8 +72,8 @@ class Flight:
 
     def land(self) -> torch.Tensor:
         """Return the step's buffer, for the stream that trains. Raises `ExchangeTimeout` if a rank is missing."""
-        if self.cargo.watch is not None:
-            self.cargo.watch.wait(self.done, self.cargo.step)
+        if self.cargo.watchdog is not None:
+            self.cargo.watchdog.wait(self.done, self.cargo.step)
         if self.cargo.streams.current() != self.consumer:
             raise InvalidLoader(
                 f"step {self.cargo.step} was launched while the training loop was on another stream than now: its "
@@ -98,8 +98,8 @@ class Freight(Protocol):
 
     @property
     def streams(self) -> Streams: ...
-    def lane(self) -> AbstractContextManager[object]:
-        """Where the thread that loads does its own work on the device."""
+    def exchange_stream(self) -> AbstractContextManager[object]:
+        """Enqueue what is done inside on the stream of the thread that loads."""
         ...
 
     def load(self, step: int, manifest: Manifest, ready: Event, exchange: Exchange) -> Cargo:
@@ -113,20 +113,20 @@ class Freight(Protocol):
 class HostFreight:
     """Tensors go to other ranks through pinned memory of the host; only the last copy, to the device, is launched."""
 
-    def __init__(self, streams: Streams, side: Stream, lane: Stream, slots: int) -> None:
-        self.streams, self._side, self._lane = streams, side, lane
+    def __init__(self, streams: Streams, side: Stream, own: Stream, slots: int) -> None:
+        self.streams, self._side, self._own = streams, side, own
         self._ring, self._outgoing = Ring(streams, slots), Ring(streams, 1)
 
-    def lane(self) -> AbstractContextManager[object]:
-        return self.streams.on(self._lane)
+    def exchange_stream(self) -> AbstractContextManager[object]:
+        return self.streams.on(self._own)
 
     def load(self, step: int, manifest: Manifest, ready: Event, exchange: Exchange) -> Cargo:
         slot = self._ring.take(manifest.n_bytes)
         if manifest.route.sizes.any():
             outgoing = self._outgoing.take(manifest.leaving_bytes)
-            self._lane.wait_event(ready)
+            self._own.wait_event(ready)
             write_tensors(manifest.leaving, outgoing.buffer)
-            written = self._lane.record_event()
+            written = self._own.record_event()
             written.synchronize()  # gloo reads it at once
             exchange(outgoing.buffer, slot.buffer[: manifest.arriving_bytes], manifest.route)
             outgoing.read_until(written)
@@ -142,13 +142,13 @@ class DeviceFreight:
     """Tensors go from device to device. Beside the training loop, those of the host are laid into pinned memory."""
 
     def __init__(
-        self, streams: Streams, side: Stream, transport: DeviceTransport | None, watch: Watch, slots: int
+        self, streams: Streams, side: Stream, transport: DeviceTransport | None, watchdog: Watchdog, slots: int
     ) -> None:
         """``transport``: None for one rank alone."""
-        self.streams, self._side, self._transport, self._watch = streams, side, transport, watch
+        self.streams, self._side, self._transport, self._watchdog = streams, side, transport, watchdog
         self._ring = Ring(streams, slots)
 
-    def lane(self) -> AbstractContextManager[object]:
+    def exchange_stream(self) -> AbstractContextManager[object]:
         return nullcontext()
 
     def load(self, step: int, manifest: Manifest, ready: Event, exchange: Exchange) -> Cargo:
@@ -166,7 +166,7 @@ class DeviceFreight:
                 self._exchange(step, content, landed[: manifest.arriving_bytes], manifest.route)
             write_tensors([slot.buffer[n_host:]], landed[manifest.arriving_bytes :])
 
-        return Cargo(step, self.streams, self._side, manifest.n_bytes, fill, slot, self._watch)
+        return Cargo(step, self.streams, self._side, manifest.n_bytes, fill, slot, self._watchdog)
 
     def _staged(self, tensors: list[torch.Tensor], buffer: torch.Tensor) -> list[torch.Tensor]:
         """Return ``tensors``, those of the host replaced by their bytes in ``buffer``."""
@@ -181,7 +181,7 @@ class DeviceFreight:
 
     def _exchange(self, step: int, content: torch.Tensor, arrived: torch.Tensor, route: Route) -> None:
         assert self._transport is not None
-        self._watch.launched(step)
+        self._watchdog.launched(step)
         try:
             self._transport.exchange(content, arrived, route)
         except RuntimeError as error:

@@ -24,7 +24,7 @@ from .metrics import StepRecord
 from .rank_group import RankGroup
 from .runner import Background, Inline, Runner
 from .settings import AtEnd, Settings
-from .source import Loads, Position, Source, Weighed, check_source
+from .source import Loads, Position, Source, WeighedPack, check_source
 from .streams import streams_of
 from .transport import TransportKind
 
@@ -232,7 +232,7 @@ def _parsed(state: Mapping[str, object]) -> tuple[int, int, Position]:
             "ended": bool(ended),
         } if version == STATE_VERSION and min(step, micro_step, drawn) >= 0:
             try:
-                return step, micro_step, Position(drawn, source, tuple(Weighed(*each) for each in carried), ended)
+                return step, micro_step, Position(drawn, source, tuple(WeighedPack(*each) for each in carried), ended)
             except TypeError as error:
                 raise CannotResume(refusal) from error
     raise CannotResume(refusal)

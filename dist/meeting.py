@@ -16,7 +16,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from .errors import ExchangeError
 from .roll import Roll, Verdict, line, listed, numbered
-from .store import Holder, Store
+from .store import Store, StoreHolder
 
 __all__ = ["Meeting", "Patience"]
 
@@ -94,7 +94,7 @@ class Meeting:
     def __init__(
         self,
         store: Store,
-        holder: Holder,
+        holder: StoreHolder,
         rank: int,
         n_ranks: int,
         patience: Patience,

@@ -20,14 +20,16 @@ __all__ = ["Span", "StepRecord", "record_of", "write_parquet", "write_trace"]
 class Span(NamedTuple):
     """A stretch of time on one thread of this rank, in microseconds of the machine's monotonic clock."""
 
-    name: str  # "pack", "meet", "agree", "plan", "exchange", "unpack"; "wait" and "compute" of the training loop
+    name: str  # "pack", "meet", "agree", "plan", "exchange", "unpack"; "wait", "compute", "source" of the training loop
     start_us: int
     duration_us: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepRecord:
-    """A step as this rank saw it. Costs, packs and dummies are of all ranks; bytes, times and the queue are its own.
+    """A step as this rank saw it.
+
+    Costs, packs, dummies and what moved are of all ranks; bytes sent and received, times and the queue are of this one.
 
     ``before``: as the packs were loaded; ``after``: as the plan has them, also in shadow mode, where nothing moves.
     Imbalance is n_ranks x cost / busy time (1.0 is perfect), waste is 1 - 1 / imbalance. ``exposed_us``: how long the

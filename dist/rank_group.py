@@ -16,12 +16,12 @@ from packing.arrays import Int64
 
 from .errors import ExchangeError, InvalidLoader, RankClosed, RankLost
 from .freight import DeviceFreight, Freight, HostFreight
+from .local_ranks import LocalRanks, address_of
 from .meeting import Meeting, Patience
-from .neighbours import Neighbours, address_of
-from .store import Holder, cloned, prefixed, store_of
+from .store import StoreHolder, cloned, prefixed, store_of
 from .streams import Streams
 from .transport import CLOSE_S, DeviceTransport, HostTransport, NoTransport, Transport, TransportKind
-from .watch import Watch
+from .watchdog import Watchdog
 
 __all__ = ["RankGroup"]
 
@@ -46,16 +46,16 @@ class RankGroup:
         self.broken: str | None = None  # why no further pass can begin
         self.stuck = False  # whether a thread was left behind, after all the waiting that closing allows
         self._ranks = ranks
-        self._holder = Holder.among(ranks)
+        self._holder = StoreHolder.among(ranks)
         with self._holder.asked(0, "construction"):
             self._name, self._store = store_of(ranks, self.rank)
         self._passes = 0
         self._last: Meeting | None = None
         self._transport: Transport = NoTransport()
-        self._neighbours = Neighbours()
+        self._local_ranks = LocalRanks()
         self._transport_kind, self._between_devices = kind, cast("DeviceTransport | None", None)
         self._streams = streams
-        self._side_streams = [streams.new() for _ in range(2)] if streams else []  # once: a device has only some
+        self._exchange_streams = [streams.new() for _ in range(2)] if streams else []  # once: a device has only some
 
     def connect(self, word: str, warm_up: Callable[[], None], length: int) -> Int64:
         """Compare ``word`` with all ranks, warm up, build the groups. Collective. Return the ``length`` of every rank.
@@ -70,8 +70,8 @@ class RankGroup:
             raise
         except RuntimeError as error:
             raise meeting.lose(error) from error
-        self._neighbours = Neighbours([(mark, process) for _, mark, process in said.tolist()])
-        weakref.finalize(self, self._neighbours.close)
+        self._local_ranks = LocalRanks([(mark, process) for _, mark, process in said.tolist()])
+        weakref.finalize(self, self._local_ranks.close)
         return said[:, 0]
 
     def _compared(self, word: str, warm_up: Callable[[], None]) -> Meeting:
@@ -115,7 +115,7 @@ class RankGroup:
         number, self._passes = self._passes, self._passes + 1
         store = prefixed(f"pass {number}", self._store)
         meeting = Meeting(
-            store, self._holder, self.rank, self.n_ranks, patience, stop, self._last, self._neighbours.ended
+            store, self._holder, self.rank, self.n_ranks, patience, stop, self._last, self._local_ranks.ended
         )
         self._last = meeting
         return number, meeting, self._transport
@@ -124,20 +124,20 @@ class RankGroup:
         """Return how tensors of the pass that was just begun come to the device; None without a device."""
         if self._streams is None:
             return None
-        side, lane = self._side_streams
+        side, own = self._exchange_streams
         slots = depth + 2  # one more than steps that may be loaded and not yet launched
         if self._transport_kind is TransportKind.HOST:
-            return HostFreight(self._streams, side, lane, slots)
+            return HostFreight(self._streams, side, own, slots)
         number = self._passes - 1
         with self._holder.asked(0, "begin"):
             store = cloned(self._store)  # for the training loop's thread
-        watch = Watch(store, self._holder, self.rank, self.n_ranks, number, patience)
-        return DeviceFreight(self._streams, side, self._between_devices, watch, slots)
+        watchdog = Watchdog(store, self._holder, self.rank, self.n_ranks, number, patience)
+        return DeviceFreight(self._streams, side, self._between_devices, watchdog, slots)
 
     def close(self) -> None:
         """Free the groups: no pass can begin any more. Again is harmless."""
         self._transport.close()
-        self._neighbours.close()
+        self._local_ranks.close()
         if self._between_devices is not None:
             self._between_devices.close(0.0 if self.stuck else CLOSE_S)
         self.broken = self.broken or CLOSED

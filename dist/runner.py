@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 from .errors import ExchangeError
 from .executor import Delivery, Executor
 from .meeting import Patience
-from .source import Weighed
+from .source import WeighedPack
 from .streams import Event as DeviceEvent
 
 __all__ = ["Answer", "Background", "Inline", "Runner"]
@@ -26,7 +26,7 @@ class Order(NamedTuple):
     """What the training loop asks for."""
 
     step: int
-    packs: Sequence[Weighed]
+    packs: Sequence[WeighedPack]
     error: Exception | None  # what the source raised
     ready: DeviceEvent | None  # when the device has made the packs
 

@@ -15,7 +15,7 @@ from packing.arrays import as_int
 
 from .errors import CannotResume, CannotWrap, InvalidLoader
 
-__all__ = ["Loads", "Position", "Source", "Weighed", "check_source"]
+__all__ = ["Loads", "Position", "Source", "WeighedPack", "check_source"]
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ Loads: TypeAlias = Callable[[T], "int | Sequence[int] | Mapping[str, int]"]
 COMMUNICATING = ("DataLoaderShard", "DataLoaderDispatcher")  # of accelerate: collectives inside iteration
 
 
-class Weighed(NamedTuple):
+class WeighedPack(NamedTuple):
     """A pack of this rank with what it costs and holds."""
 
     pack: object
@@ -40,7 +40,7 @@ class Position:
 
     drawn: int  # packs taken from the source in this pass
     state: object  # the source's own state_dict(), or None
-    carried: tuple[Weighed, ...]  # packs of the pass before that were still to come
+    carried: tuple[WeighedPack, ...]  # packs of the pass before that were still to come
     ended: bool = False  # whether the source had no more: its own state may then be that of a new beginning
 
 
@@ -97,12 +97,12 @@ class Source:
         """Packs of this pass so far: those carried over, and those drawn."""
         return self._drawn - self._first
 
-    def pull(self, n: int) -> list[Weighed]:
+    def pull(self, n: int) -> list[WeighedPack]:
         """Return the next ``n`` packs, fewer at the end. Raises what the source or ``loads`` raises."""
         pulled = [self._carried.popleft() for _ in range(min(n, len(self._carried)))]
         for pack in islice(self._iterator, n - len(pulled)):
             loads, amounts = self._weigh(pack)
-            pulled.append(Weighed(pack, self._drawn, loads, amounts))
+            pulled.append(WeighedPack(pack, self._drawn, loads, amounts))
             self._drawn += 1
         self._ended = self._ended or len(pulled) < n
         return pulled

@@ -14,7 +14,7 @@ import torch.distributed as td
 
 from .errors import ExchangeError, RankLost
 
-__all__ = ["Holder", "Store", "cloned", "prefixed", "store_of"]
+__all__ = ["Store", "StoreHolder", "cloned", "prefixed", "store_of"]
 
 STORE_TIMEOUT = timedelta(seconds=30)  # of one request; a store that takes longer is gone
 
@@ -32,13 +32,13 @@ class Store(Protocol):
 
 
 @dataclass(frozen=True)
-class Holder:
+class StoreHolder:
     """In whose process the store lives: that of one of our ranks, or of somebody else (None)."""
 
     rank: int | None
 
     @classmethod
-    def among(cls, ranks: list[int]) -> Holder:
+    def among(cls, ranks: list[int]) -> StoreHolder:
         """Rank 0 of the job holds it, unless torchrun does."""
         ours = 0 in ranks and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
         return cls(ranks.index(0) if ours else None)

@@ -18,7 +18,7 @@ from .errors import ExchangeTimeout, InvalidLoader
 from .exchange import CHUNK, Route
 from .settings import chosen
 from .streams import Event, Streams
-from .watch import passed
+from .watchdog import passed
 
 __all__ = ["CLOSE_S", "DeviceTransport", "HostTransport", "NoTransport", "Transport", "TransportKind"]
 

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as td
 
 from balancers import LPT, Balancer, Barrier, Counts, Grid
-from dist import BalancedLoader, ExchangeError, MicroBatch
+from dist import BalancedLoader, ExchangeError, MicroBatch, StepRecord
 
 
 @dataclass
@@ -187,6 +187,16 @@ def fails_to_begin() -> str:
     finally:
         balanced.close()
     return "nothing"
+
+
+def recorded(counts: list[int]) -> list[StepRecord]:
+    """Run one pass; return its records."""
+    records: list[StepRecord] = []
+    balanced = loader(own_packs(counts), packs_per_cell=3, on_step=records.append)
+    for _ in balanced:
+        pass
+    balanced.close()
+    return records
 
 
 def everything(counts: list[int], options: dict[str, object]) -> list[tuple[int, int, list[int], dict[str, int]]]:

@@ -101,7 +101,7 @@ def _trained(streams: LazyStreams, run: Run) -> tuple[list[PackId], list[PackId]
 
 
 def _without_waits(number: int) -> AbstractContextManager[object]:
-    """A stream of each device waits for no other: that of the training loop is 0, then come side and lane."""
+    """A stream of each device waits for no other: 0 trains, 1 is the side stream, 2 that of the exchange thread."""
     wait_event = LazyStream.wait_event
 
     def wait(self: LazyStream, event: Event) -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import dist.freight
 import dist.transport
-import dist.watch
+import dist.watchdog
 from dist import ExchangeTimeout, InvalidLoader
 from dist.freight import Cargo, Flight, abandon
 from dist.ring import Ring

@@ -18,7 +18,7 @@ import dist.meeting
 from dist import ExchangeError
 from dist.meeting import Meeting, Patience
 from dist.roll import numbered
-from dist.store import Holder, Store
+from dist.store import Store, StoreHolder
 
 Answers = tuple[tuple[str, object], ...]  # (what was asked, answer)
 Does = Callable[[Meeting, Event], None]
@@ -85,7 +85,7 @@ class Ranks:
         world = Replay(had, self.mortal not in (None, rank), rank == self.tiring)
         stop, became = Event(), list[str]()
         n_ranks = len(self.does)
-        meeting = Meeting(cast("Store", world), Holder(None), rank, n_ranks, world, stop, ended=world.ended)
+        meeting = Meeting(cast("Store", world), StoreHolder(None), rank, n_ranks, world, stop, ended=world.ended)
         meet = meeting.meet
 
         def noted(word: str = "") -> None:
