@@ -44,7 +44,10 @@ class Exchange:
 
 
 class ExchangeRow(NamedTuple):
-    """One way of delivering packs: means over steps and ranks, of rank 0 where a rank is meant."""
+    """One way of delivering packs: means over steps, but medians of ``step_ms`` and ``exposed_ms``.
+
+    Bytes moved and imbalance are of all ranks, the rest is of rank 0.
+    """
 
     name: str
     step_ms: float
@@ -53,7 +56,7 @@ class ExchangeRow(NamedTuple):
     exchange_ms: float
     meet_ms: float
     moved_mb: float
-    mb_per_s: float  # sent, of rank 0, while it exchanges
+    mb_per_s: float  # sent, while it exchanges
     imbalance_before: float
     imbalance_after: float
     rss_growth_mb: float
