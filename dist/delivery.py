@@ -14,13 +14,13 @@ import torch
 
 from .errors import RankLost
 from .executor import Delivery, PackId
-from .freight import Flight, Freight, abandon
 from .manifest import PendingPack
 from .metrics import Span, StepRecord, record_of
 from .rank_group import RankGroup
 from .runner import Answer, Order, Runner
 from .settings import AtEnd, Settings
 from .source import Position, Source, WeighedPack
+from .upload import LaunchedUpload, Uploader, abandon
 
 __all__ = ["MicroBatch", "Pass", "Progress"]
 
@@ -89,13 +89,13 @@ class Pass(Iterator[MicroBatch[T]], Generic[T]):
         group: RankGroup,
         progress: Progress,
         depth: int,
-        freight: Freight | None,
+        uploader: Uploader | None,
         on_step: Callable[[StepRecord], None] | None,
     ) -> None:
         self._settings, self._source, self._runner, self._group = settings, source, runner, group
-        self._progress, self._depth, self._freight, self._on_step = progress, depth, freight, on_step
-        self._ahead = int(freight is not None and depth > 1)  # steps on their way to the device beside training
-        self._begun: deque[tuple[Answer, Flight | None]] = deque()  # taken, launched, not yet landed
+        self._progress, self._depth, self._uploader, self._on_step = progress, depth, uploader, on_step
+        self._ahead = int(uploader is not None and depth > 1)  # steps on their way to the device beside training
+        self._begun: deque[tuple[Answer, LaunchedUpload | None]] = deque()  # taken, launched, not yet finished
         self._skip = progress.micro_step  # of the first step: they were delivered before the state was taken
         self._ordered = progress.step  # the step that is being pulled
         self._next, self._held = _Held(source.position()), deque[_Held]()
@@ -145,7 +145,7 @@ class Pass(Iterator[MicroBatch[T]], Generic[T]):
         self._progress.pending = self._source.loaded - self._came
         if self._pulled % self._settings.grid.n_micro_steps and error is None:
             return
-        ready = None if self._freight is None else self._freight.streams.current().record_event()
+        ready = None if self._uploader is None else self._uploader.streams.current().record_event()
         self._runner.order(Order(self._ordered, tuple(self._next.packs), error, ready))
         self._held.append(self._next)
         self._ordered += 1
@@ -155,7 +155,7 @@ class Pass(Iterator[MicroBatch[T]], Generic[T]):
         """Wait for the next step, and lay its micro-batches ready."""
         ready, begin = self._runner.ready, _now_us()
         with torch.inference_mode(False), torch.no_grad():
-            answer = self._landed()
+            answer = self._finished()
         self._span("wait", begin)
         if isinstance(answer, Delivery):
             self._own = answer.own
@@ -181,15 +181,15 @@ class Pass(Iterator[MicroBatch[T]], Generic[T]):
         progress.position = Position(0, source.state, progress.carried)
         raise StopIteration
 
-    def _landed(self) -> Answer:
+    def _finished(self) -> Answer:
         """Take and launch steps, up to one ahead; return the next with its batches laid ready, or why there is none."""
         try:
             while len(self._begun) <= self._ahead and not (self._begun and self._begun[-1][1] is None):
                 answer = self._runner.take()
-                launched = answer.cargo.launch() if isinstance(answer, Delivery) and answer.cargo else None
+                launched = answer.upload.launch() if isinstance(answer, Delivery) and answer.upload else None
                 self._begun.append((answer, launched))
-            answer, flight = self._begun[0]
-            landed = None if flight is None else flight.land()
+            answer, launched = self._begun[0]
+            buffer = None if launched is None else launched.finish()
         except Exception as error:  # here, and not on the other ranks: what is under way between devices is lost
             self._group.broken = str(error)
             return error
@@ -197,7 +197,7 @@ class Pass(Iterator[MicroBatch[T]], Generic[T]):
         if isinstance(answer, Delivery):
             for micro_step, cell in enumerate(answer.cells):
                 packs, ids = zip(*cell, strict=True) if cell else ((), ())
-                whole = tuple(each.pack(landed) if isinstance(each, PendingPack) else each for each in packs)
+                whole = tuple(each.pack(buffer) if isinstance(each, PendingPack) else each for each in packs)
                 batch = MicroBatch(cast("tuple[T, ...]", whole), ids, answer.step, micro_step, answer.totals)
                 self._batches.append(batch)
         return answer
@@ -213,8 +213,8 @@ class Pass(Iterator[MicroBatch[T]], Generic[T]):
         self._spans.append(Span(name, begin, _now_us() - begin))
 
 
-def _close(runner: Runner, group: RankGroup, begun: deque[tuple[Answer, Flight | None]]) -> None:
-    abandon(flight for _, flight in begun if flight is not None)
+def _close(runner: Runner, group: RankGroup, begun: deque[tuple[Answer, LaunchedUpload | None]]) -> None:
+    abandon(launched for _, launched in begun if launched is not None)
     begun.clear()
     if not runner.close():
         group.broken, group.stuck = "its exchange thread did not end in time", True

@@ -18,7 +18,6 @@ from packing.arrays import Int64
 from .agreement import Offer, Table
 from .errors import ExchangeError
 from .exchange import Route, route_of
-from .freight import Cargo, Freight
 from .gains import Gains, gains_of, totals
 from .manifest import Manifest, PendingPack
 from .meeting import Meeting
@@ -31,6 +30,7 @@ from .source import WeighedPack
 from .streams import Event
 from .transport import Transport
 from .trees import copied
+from .upload import Upload, Uploader
 
 __all__ = ["Delivery", "Executor", "PackId"]
 
@@ -49,7 +49,7 @@ class PackId(NamedTuple):
 class Delivery:
     """A step's packs of this rank, by micro-step: (pack, its id or None for a dummy).
 
-    With a ``cargo``, which brings tensors to the device, some packs are `PendingPack`s. ``own``: how many packs
+    With an ``upload``, which brings tensors to the device, some packs are `PendingPack`s. ``own``: how many packs
     that were loaded here are trained on in each micro-step, on any rank.
     """
 
@@ -59,7 +59,7 @@ class Delivery:
     totals: Mapping[str, int]
     gains: Gains
     spans: tuple[Span, ...]
-    cargo: Cargo | None
+    upload: Upload | None
 
 
 class Executor:
@@ -72,12 +72,12 @@ class Executor:
         pass_number: int,
         meeting: Meeting,
         transport: Transport,
-        freight: Freight | None,
+        uploader: Uploader | None,
         begins: str,
     ) -> None:
         """``begins``: where the training loop goes on, which all ranks must share."""
-        self.meeting, self._freight = meeting, freight
-        self._device = None if freight is None else freight.streams.device
+        self.meeting, self._uploader = meeting, uploader
+        self._device = None if uploader is None else uploader.streams.device
         self._settings, self._rank, self._pass, self._transport = settings, rank, pass_number, transport
         self._begins = begins
         self._dummy: tuple[object] | None = None  # the first pack loaded here
@@ -86,8 +86,8 @@ class Executor:
 
     def begin_thread(self) -> None:
         """Prepare a new thread, in which `step` will be called."""
-        if self._freight is not None:
-            self._freight.streams.make_current()
+        if self._uploader is not None:
+            self._uploader.streams.make_current()
 
     def step(
         self, number: int, offered: Sequence[WeighedPack], error: Exception | None, ready: Event | None
@@ -98,7 +98,7 @@ class Executor:
         raised here or there, every rank raises.
         """
         self._spans = []
-        stream = nullcontext() if self._freight is None else self._freight.exchange_stream()
+        stream = nullcontext() if self._uploader is None else self._uploader.exchange_stream()
         try:
             with torch.inference_mode(False), torch.no_grad(), stream:
                 return self._run(number, offered, error, ready)
@@ -154,11 +154,11 @@ class Executor:
         manifest = Manifest(self._device, self._rank, tensor_route, leaving)
         received = self._moved(number, table, frame_route, sent, manifest)
         cells = self._laid_out(table, cell, lacking, offered, received, manifest)
-        cargo = None
-        if self._freight is not None:
+        upload = None
+        if self._uploader is not None:
             assert ready is not None
-            cargo = self._freight.load(number, manifest, ready, self._exchange)
-        return Delivery(number, cells, tuple(own), sums, gains, tuple(self._spans), cargo)
+            upload = self._uploader.prepare(number, manifest, ready, self._exchange)
+        return Delivery(number, cells, tuple(own), sums, gains, tuple(self._spans), upload)
 
     def _message(self, number: int, offered: Sequence[WeighedPack], parcels: Sequence[Parcel]) -> Int64:
         offer = Offer(

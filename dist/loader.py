@@ -126,11 +126,11 @@ class BalancedLoader(Iterable[MicroBatch[T]], Generic[T]):
             meeting.fail(error, traceback.format_exc())
             raise
         self._resuming, progress.carried = False, ()  # once the source has begun: they lead this pass and no other
-        freight = group.freight(patience, self._depth)
+        uploader = group.uploader(patience, self._depth)
         begins = f"begins at micro-step {progress.micro_step} of step {progress.step}"
-        executor = Executor(settings, group.rank, number, meeting, transport, freight, begins)
+        executor = Executor(settings, group.rank, number, meeting, transport, uploader, begins)
         runner: Runner = Background(executor, patience, stop) if self._depth else Inline(executor, patience)
-        begun: Pass[T] = Pass(settings, source, runner, group, progress, self._depth, freight, self._on_step)
+        begun: Pass[T] = Pass(settings, source, runner, group, progress, self._depth, uploader, self._on_step)
         self._pass = weakref.ref(begun)
         return begun
 

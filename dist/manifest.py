@@ -22,10 +22,10 @@ class PendingPack:
     start: int
     stop: int
 
-    def pack(self, landed: torch.Tensor | None) -> object:
+    def pack(self, buffer: torch.Tensor | None) -> object:
         """Return the pack, given the step's buffer, (n,) uint8 on the device."""
-        assert landed is not None
-        return self.complete(landed[self.start : self.stop])
+        assert buffer is not None
+        return self.complete(buffer[self.start : self.stop])
 
 
 class Manifest:

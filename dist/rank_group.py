@@ -15,12 +15,12 @@ import torch.distributed as td
 from packing.arrays import Int64
 
 from .errors import ExchangeError, InvalidLoader, RankClosed, RankLost
-from .freight import DeviceFreight, Freight, HostFreight
 from .local_ranks import LocalRanks, address_of
 from .meeting import Meeting, Patience
 from .store import StoreHolder, cloned, prefixed, store_of
 from .streams import Streams
 from .transport import CLOSE_S, DeviceTransport, HostTransport, NoTransport, Transport, TransportKind
+from .upload import DeviceUploader, HostUploader, Uploader
 from .watchdog import Watchdog
 
 __all__ = ["RankGroup"]
@@ -120,19 +120,19 @@ class RankGroup:
         self._last = meeting
         return number, meeting, self._transport
 
-    def freight(self, patience: Patience, depth: int) -> Freight | None:
+    def uploader(self, patience: Patience, depth: int) -> Uploader | None:
         """Return how tensors of the pass that was just begun come to the device; None without a device."""
         if self._streams is None:
             return None
         side, own = self._exchange_streams
         slots = depth + 2  # one more than steps that may be loaded and not yet launched
         if self._transport_kind is TransportKind.HOST:
-            return HostFreight(self._streams, side, own, slots)
+            return HostUploader(self._streams, side, own, slots)
         number = self._passes - 1
         with self._holder.asked(0, "begin"):
             store = cloned(self._store)  # for the training loop's thread
         watchdog = Watchdog(store, self._holder, self.rank, self.n_ranks, number, patience)
-        return DeviceFreight(self._streams, side, self._between_devices, watchdog, slots)
+        return DeviceUploader(self._streams, side, self._between_devices, watchdog, slots)
 
     def close(self) -> None:
         """Free the groups: no pass can begin any more. Again is harmless."""

@@ -16,14 +16,14 @@ import torch.distributed as td
 from hypothesis import given
 from hypothesis import strategies as st
 
-import dist.freight
 import dist.transport
+import dist.upload
 import dist.watchdog
 from dist import ExchangeTimeout, InvalidLoader
-from dist.freight import Cargo, Flight, abandon
 from dist.ring import Ring
 from dist.streams import CpuStreams, CudaStreams, Event, Streams, streams_of
 from dist.transport import ONE_QUEUE, DeviceTransport, TransportKind
+from dist.upload import LaunchedUpload, Upload, abandon
 from tests.ranks import Ranks
 
 from .devices import MODES, Left, broken_off, delivered_trees, in_mode, sent_to_itself
@@ -184,26 +184,26 @@ def test_a_buffer_that_comes_round_too_early_is_our_own_bug() -> None:
         ring.take(5)
 
 
-def flight(done: Event) -> Flight:
+def launch(done: Event) -> LaunchedUpload:
     streams = CpuStreams()
     slot = Ring(streams, 1).take(0)
-    cargo = Cargo(0, streams, streams.new(), 0, lambda landed: None, slot, None)
-    return replace(cargo.launch(), done=done)
+    upload = Upload(0, streams, streams.new(), 0, lambda buffer: None, slot, None)
+    return replace(upload.launch(), done=done)
 
 
 @pytest.fixture
-def abandoned(monkeypatch: pytest.MonkeyPatch) -> deque[Flight]:
-    some: deque[Flight] = deque()
-    monkeypatch.setattr(dist.freight, "_abandoned", some)
+def abandoned(monkeypatch: pytest.MonkeyPatch) -> deque[LaunchedUpload]:
+    some: deque[LaunchedUpload] = deque()
+    monkeypatch.setattr(dist.upload, "_abandoned", some)
     return some
 
 
-def test_what_nobody_lands_is_kept_until_its_event_and_never_waited_for(abandoned: deque[Flight]) -> None:
+def test_what_nobody_finishes_is_kept_until_its_event_and_never_waited_for(abandoned: deque[LaunchedUpload]) -> None:
     never, soon, now = Mark(), Mark(2), Mark(1)
-    flights = [flight(each) for each in (never, soon, now)]
-    kept = [weakref.ref(each.landed) for each in flights]
-    abandon(iter(flights))
-    del flights
+    launched = [launch(each) for each in (never, soon, now)]
+    kept = [weakref.ref(each.buffer) for each in launched]
+    abandon(iter(launched))
+    del launched
     assert [each() is None for each in kept] == [False, False, True]
     abandon(())
     assert [each() is None for each in kept] == [False, True, True]
@@ -211,14 +211,14 @@ def test_what_nobody_lands_is_kept_until_its_event_and_never_waited_for(abandone
 
 
 def test_a_training_loop_that_changes_its_stream_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    launched = flight(Mark(1))
+    launched = launch(Mark(1))
     monkeypatch.setattr(CpuStreams, "current", lambda self: object())
     text = (
         "step 0 was launched while the training loop was on another stream than now: its memory belongs to that one. "
         "Ask for all packs on one stream."
     )
     with pytest.raises(InvalidLoader, match=f"^{re.escape(text)}$"):
-        launched.land()
+        launched.finish()
 
 
 TRANSPORT = pytest.mark.parametrize("transport", ["host", "device"])
@@ -230,7 +230,7 @@ EAGER = pytest.mark.parametrize("eager", [True, False], ids=["early", "late"])
 @pytest.mark.parametrize("how", ["break", "close", "error"])
 def test_a_pass_that_is_broken_off_leaves_nothing(ranks: Ranks, how: str, transport: str, eager: bool) -> None:
     for left in ranks.run(broken_off, how, transport, eager, 8):
-        assert left == Left(flights=0, abandoned=0, threads=0, grown=0, whole=True, slow=False)
+        assert left == Left(launched=0, abandoned=0, threads=0, grown=0, whole=True, slow=False)
 
 
 @TRANSPORT
