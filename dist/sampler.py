@@ -166,6 +166,9 @@ class BalancedBatchSampler(_Planned[list[int]]):
       ("repeat"). ``left_over`` lists the samples that are not used, or used twice.
     * ``rank``: of this process in the grid; None: its rank in torch.distributed.
 
+    To resume inside an epoch, save and load the state of torchdata's StatefulDataLoader, which asks the iterator for
+    its own (`SamplerIterator`). With a plain DataLoader, count micro-steps: `set_epoch`.
+
     Samples are whole: policies and packers that cut them are refused, and a sample too long for any pack raises here.
     Samples that a policy leaves out are in ``packing.left_over``, whose sample i is ``order[i]`` of the dataset. A grid
     that may leave cells empty, as `Counts.FREE` does, is refused.
@@ -245,7 +248,7 @@ class BalancedSampler(_Planned[int]):
 
     For ``DataLoader(dataset, batch_size=..., sampler=...)``, of the same batch size. ``loads``: (n_samples,) what each
     sample costs, integers >= 0. The grid must give every cell the same number: `Counts.EQUAL`. ``at_end`` and ``rank``
-    are those of `BalancedBatchSampler`, of samples instead of packs.
+    are those of `BalancedBatchSampler`, of samples instead of packs. It resumes as that does.
     """
 
     def __init__(
