@@ -1,4 +1,4 @@
-"""Arguments that no loader can be made of, and loads that are none: refused by name, with value and remedy."""
+"""Arguments and loads that a loader cannot use are refused by name, with value and remedy."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ from .test_bits import check_bits
         ("cuda:2", "device is 'cuda:2', but torch finds 2 GPUs here: the last is \"cuda:1\"."),
     ],
 )
-def test_devices_that_are_none_are_named(monkeypatch: pytest.MonkeyPatch, device: str, text: str) -> None:
+def test_unknown_devices_are_refused_by_name(monkeypatch: pytest.MonkeyPatch, device: str, text: str) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(InvalidLoader, match=f"^{re.escape(text)}$"):
@@ -55,7 +55,7 @@ def test_a_gpu_that_torch_does_not_see_is_named(monkeypatch: pytest.MonkeyPatch)
         streams_of(torch.device("cuda", 0))
 
 
-def test_devices_that_are_some_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_known_devices_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
@@ -89,7 +89,7 @@ QUEUE = (
         ("device-one-queue", "cuda:0", True, "1", None),
     ],
 )
-def test_transports_that_cannot_be_are_refused_with_the_remedy(
+def test_transports_that_cannot_work_are_refused_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch, transport: str, device: str | None, nccl: bool, queues: str, text: str | None
 ) -> None:
     monkeypatch.setattr(td, "is_nccl_available", lambda: nccl)

@@ -55,7 +55,7 @@ def test_every_pack_arrives_once_and_all_ranks_make_the_same_steps(ranks: Ranks,
     ],
     ids=lambda value: repr(value) if not isinstance(value, dict) else "",
 )
-def test_any_balancer_and_count_rule(ranks: Ranks, balancer: object, options: dict[str, object]) -> None:
+def test_any_balancer_and_count_rule_loses_no_pack(ranks: Ranks, balancer: object, options: dict[str, object]) -> None:
     counts = [13, 9, 12]
     results = ranks.run(everything, counts, {"balancer": balancer, **options}, n=3)
     assert delivered(results) == all_seeds(counts)

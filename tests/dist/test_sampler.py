@@ -165,7 +165,7 @@ class Lengths(Dataset[torch.Tensor]):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_data_loader_takes_them(workers: int) -> None:
+def test_a_data_loader_takes_a_batch_sampler(workers: int) -> None:
     for sampler in batch_samplers(2, 50):
         batches = DataLoader(
             Lengths(), batch_sampler=sampler, num_workers=workers, multiprocessing_context="fork" if workers else None

@@ -114,7 +114,7 @@ def test_other_settings_resume_only_between_epochs(sampler: Any) -> None:
         assert list(resumed) == list(sampler(**other))
 
 
-def test_what_is_no_state_is_refused() -> None:
+def test_anything_but_a_state_is_refused() -> None:
     begun = iter(batches())
     state = begun.state_dict()
     without_epoch = {key: value for key, value in state.items() if key != "epoch"}

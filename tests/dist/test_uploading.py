@@ -14,7 +14,7 @@ from .uploading import Run, recorded, train
 @pytest.mark.parametrize("resident", [True, False], ids=["resident", "on-host"])
 @pytest.mark.parametrize("mode", ["balance", "off"])
 @pytest.mark.parametrize("transport", ["host", "device"])
-def test_what_lands_has_the_bytes_that_left(
+def test_what_is_uploaded_has_the_bytes_that_left(
     ranks: Ranks, transport: str, mode: str, resident: bool, overlap: bool, eager: bool
 ) -> None:
     run = Run(transport, resident, mode, overlap, eager, counts=(40, 33))

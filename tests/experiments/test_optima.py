@@ -103,7 +103,7 @@ def test_public_makespan_instances_are_solved_and_proven(data_folder: Path, fami
         ("", "no instances"),
     ],
 )
-def test_files_that_hold_none_are_named(tmp_path: Path, content: str, text: str) -> None:
+def test_files_without_instances_are_named(tmp_path: Path, content: str, text: str) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(content)
     with pytest.raises(BadInstance, match=text):

@@ -49,7 +49,7 @@ def test_the_same_packs_have_the_ratio_one() -> None:
     assert worse.packs_ratio > 2
 
 
-def test_what_is_no_packing_has_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_packing_has_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     lost = "json fake must pack each of 50 samples once; it packed 49."
     assert [*compare_with_packing_peer(replace(EQUAL, pack=drops_one))] == [
         SkippedPeer("json", "fake", "50 samples", lost)
@@ -63,7 +63,7 @@ def test_what_is_no_packing_has_no_figures(monkeypatch: pytest.MonkeyPatch) -> N
     assert isinstance([*compare_with_packing_peer(EQUAL)][1], SkippedPeer)
 
 
-def test_the_command_shows_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_shows_packing_peers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "PEERS", ())
     monkeypatch.setattr(packing_peers, "PACKING_PEERS", (EQUAL, replace(EQUAL, package="absent_peer")))
     path = tmp_path / "a.json"

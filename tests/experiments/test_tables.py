@@ -102,7 +102,7 @@ def test_one_line_says_what_is_wrong_and_where(tmp_path: Path, name: str, conten
         read_samples(path)
 
 
-def test_missing_files_and_folders(tmp_path: Path) -> None:
+def test_missing_files_and_folders_are_named(tmp_path: Path) -> None:
     with pytest.raises(BadTable, match=r"none\.csv: no such file\.$"):
         read_samples(tmp_path / "none.csv")
     (tmp_path / "folder.csv").mkdir()
