@@ -63,6 +63,11 @@ class _Planned(Sampler[T], Generic[T]):
                 f"every rank plans for itself, and {balancer!r} may plan otherwise on another machine. Use Auto() or "
                 f"Prove(Auto()); or BalancedLoader, where one rank plans for all."
             )
+        if len(self._grid.stages) > 1:
+            raise InvalidLoader(
+                f"samplers know one load of each pack or sample; the grid has the stages {self._grid.stages}. Use "
+                f"BalancedLoader, whose loads(pack) returns one per stage."
+            )
         self._per_cell = per_cell
         self._seed = as_int("seed", seed, InvalidLoader, least=0)
         if at_end not in ("drop", "repeat"):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader, Dataset
 
-from balancers import ILP, LPT, Auto, Counts, Grid, LeastMovement, Linear
+from balancers import ILP, LPT, Auto, Barrier, Counts, Grid, LeastMovement, Linear
 from dist import BalancedBatchSampler, BalancedSampler, InvalidLoader
 from packing import Concatenate, Limits, Oversize, Oversized, Packer, Samples, Spans
 
@@ -211,6 +211,14 @@ def test_wrong_arguments_are_named() -> None:
         BalancedSampler([1, 2], grid=Grid(2), balancer=LPT(), batch_size=1, rank=0)
     with pytest.raises(InvalidLoader, match=r"Grid\(n_ranks=2\) lets a micro-step have no pack.*counts=\(1, 1\)"):
         BalancedBatchSampler([1, 2], grid=Grid(2), limits=9, cost=COST, balancer=LPT(), rank=0)
+    staged = Grid(1, 2, Barrier.STAGE, Counts.EQUAL, ("vision", "language"))
+    text = (
+        r"one load of each pack or sample; the grid has the stages \('vision', 'language'\)\. Use BalancedLoader, whose"
+    )
+    with pytest.raises(InvalidLoader, match=text):
+        BalancedBatchSampler([1, 2], grid=staged, limits=9, cost=COST, balancer=Auto())
+    with pytest.raises(InvalidLoader, match=text):
+        BalancedSampler([1, 2], grid=staged, balancer=Auto(), batch_size=1)
     with pytest.raises(InvalidLoader, match=r"packs_per_cell must be in .*; got 0"):
         BalancedBatchSampler([1, 2], grid=1, limits=9, cost=COST, balancer=LPT(), packs_per_cell=0)
     with pytest.raises(InvalidLoader, match=r"batch_size must be an integer; got 1\.5"):
