@@ -46,8 +46,10 @@ class MicroBatch(Generic[T]):
     @property
     def pack(self) -> T:
         """The only pack, dummy or not. ValueError if the cell holds another number."""
-        (pack,) = self.packs
-        return pack
+        if len(self.packs) != 1:
+            where = f"micro-step {self.micro_step} of step {self.step}"
+            raise ValueError(f"{where} holds {len(self.packs)} packs on this rank, not one: use packs.")
+        return self.packs[0]
 
     @property
     def weights(self) -> tuple[int, ...]:

@@ -67,6 +67,12 @@ def test_records_tell_what_happened(tmp_path: Path) -> None:
     assert "spans" not in table.column_names
 
 
+def test_the_only_pack_of_several_is_refused() -> None:
+    (batch,) = alone([1, 2, 3], packs_per_cell=3)
+    with pytest.raises(ValueError, match=r"^micro-step 0 of step 0 holds 3 packs on this rank, not one: use packs\.$"):
+        batch.pack  # noqa: B018
+
+
 def test_what_is_printed_is_short() -> None:
     """Packs hold megabytes, and a record holds a dozen spans: neither is printed."""
     records: list[StepRecord] = []
