@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from .loader import BalancedLoader as BalancedLoader
     from .metrics import Span as Span
     from .metrics import StepRecord as StepRecord
-    from .metrics import trace_bytes as trace_bytes
     from .metrics import write_parquet as write_parquet
+    from .metrics import write_trace as write_trace
     from .payload import Parcel as Parcel
     from .payload import parcel as parcel
     from .payload import unpack as unpack
@@ -49,7 +49,7 @@ _NAMES = {
     "BalancedLoader": "dist.loader:BalancedLoader",
     "MicroBatch": "dist.delivery:MicroBatch",
     "PackId": "dist.executor:PackId",
-    **{name: f"dist.metrics:{name}" for name in ("Span", "StepRecord", "trace_bytes", "write_parquet")},
+    **{name: f"dist.metrics:{name}" for name in ("Span", "StepRecord", "write_parquet", "write_trace")},
     **{name: f"dist.sampler:{name}" for name in ("BalancedBatchSampler", "BalancedSampler")},
     **{name: f"dist.payload:{name}" for name in ("Parcel", "parcel", "unpack")},
 }

@@ -12,7 +12,7 @@ from packing.arrays import Int64, read_only
 
 from .errors import RankDisagreement
 
-__all__ = ["Form", "Offer", "Table"]
+__all__ = ["MessageFormat", "Offer", "Table"]
 
 VERSION = 2
 HEADER = ("format version", "ranks", "pass", "step")  # the same on every rank, or nobody goes on
@@ -62,25 +62,25 @@ def _numbered(counts: tuple[int, ...]) -> tuple[Int64, Int64]:
 
 
 @dataclass(frozen=True)
-class Form:
-    """The layout of the message: a function of the constructor's arguments alone, which were compared before."""
+class MessageFormat:
+    """The layout of the message: it follows from the loader's arguments alone, which ranks have compared."""
 
     n_ranks: int
-    places: int  # packs of a rank in a full step
+    packs_per_rank: int  # in a full step
     n_stages: int
     n_amounts: int
 
     @property
     def length(self) -> int:
         """Number of integers that each rank sends."""
-        return len(HEADER) + OWN + self.places * (self.n_stages + self.n_amounts + 3)
+        return len(HEADER) + OWN + self.packs_per_rank * (self.n_stages + self.n_amounts + 3)
 
     def message(self, offer: Offer, pass_number: int, step: int) -> Int64:
         """Return what a rank sends, (length,)."""
         message = np.zeros(self.length, dtype=np.int64)
         n = len(offer.index)
         message[: len(HEADER) + OWN] = (VERSION, self.n_ranks, pass_number, step, n, offer.has_dummy)
-        rows = message[len(HEADER) + OWN :].reshape(self.places, -1)[:n]
+        rows = message[len(HEADER) + OWN :].reshape(self.packs_per_rank, -1)[:n]
         rows[:, : self.n_stages] = np.reshape(offer.loads, (n, self.n_stages))
         rows[:, self.n_stages : -3] = np.reshape(offer.amounts, (n, self.n_amounts))
         rows[:, -3] = offer.n_bytes
@@ -102,9 +102,9 @@ class Form:
                 step,
                 "agree",
             )
-        rows = messages[:, len(HEADER) + OWN :].reshape(self.n_ranks, self.places, -1)
-        full = own[:, 0].min() == self.places
-        rows = rows.reshape(-1, rows.shape[2]) if full else rows[np.arange(self.places) < own[:, :1]]
+        rows = messages[:, len(HEADER) + OWN :].reshape(self.n_ranks, self.packs_per_rank, -1)
+        full = own[:, 0].min() == self.packs_per_rank
+        rows = rows.reshape(-1, rows.shape[2]) if full else rows[np.arange(self.packs_per_rank) < own[:, :1]]
         return Table(
             counts=own[:, 0],
             has_dummy=own[:, 1],

@@ -8,79 +8,79 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter_ns
+from typing import Generic, TypeVar, cast
 
 import torch
 
-from .circle import Circle
 from .errors import RankLost
 from .executor import Delivery, PackId
-from .freight import Flight, Freight, abandon
-from .manifest import Awaiting
+from .manifest import PendingPack
 from .metrics import Span, StepRecord, record_of
+from .rank_group import RankGroup
 from .runner import Answer, Order, Runner
 from .settings import AtEnd, Settings
-from .source import Position, Source, Weighed
+from .source import Position, Source, WeighedPack
+from .upload import LaunchedUpload, Uploader, abandon
 
 __all__ = ["MicroBatch", "Pass", "Progress"]
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
-class MicroBatch:
-    """What a rank trains on between two optimizer steps or less: the packs of one cell.
+class MicroBatch(Generic[T]):
+    """What a rank trains on in one micro-step: the packs of one cell, dummies last.
 
-    ``totals``: amounts of the whole step over all ranks, the same on every rank whatever the plan: "packs", and what
-    ``loads`` counts by name. A loss summed over packs and divided by these does not depend on the assignment.
+    ``totals``: "packs" and the loader's amounts, summed over all ranks and micro-steps of the step. A loss summed over
+    packs and divided by one of these does not depend on the plan.
     """
 
-    packs: tuple[object, ...]
+    packs: tuple[T, ...] = field(repr=False)
     ids: tuple[PackId | None, ...]  # None: a dummy
     step: int
     micro_step: int
     totals: Mapping[str, int]
 
     @property
-    def pack(self) -> object:
-        """The only pack, where a cell holds one."""
-        (pack,) = self.packs
-        return pack
+    def pack(self) -> T:
+        """The only pack, dummy or not. ValueError if the cell holds another number."""
+        if len(self.packs) != 1:
+            where = f"micro-step {self.micro_step} of step {self.step}"
+            raise ValueError(f"{where} holds {len(self.packs)} packs on this rank, not one: use packs.")
+        return self.packs[0]
 
     @property
     def weights(self) -> tuple[int, ...]:
         """1 for a pack, 0 for a dummy, whose loss must not count; dummies come last."""
         return tuple(int(each is not None) for each in self.ids)
 
-    @property
-    def home_ranks(self) -> tuple[int, ...]:
-        """Rank that loaded each pack, -1 for a dummy."""
-        return tuple(-1 if each is None else each.rank for each in self.ids)
-
 
 @dataclass
 class Progress:
-    """Where the training loop is; the loader keeps it when the iterator is gone."""
+    """Where the training loop is. The loader holds it, so that it outlives the iterator."""
 
     step: int
     micro_step: int
     position: Position  # of the source before ``step``
-    carried: tuple[Weighed, ...] = ()  # packs that lead the next pass
+    carried: tuple[WeighedPack, ...] = ()  # packs that lead the next pass
     pending: int = 0  # packs that were loaded on this rank and have not come to any, nor are carried
 
 
 @dataclass
 class _Held:
-    """A step that is being pulled, or was ordered and is not yet delivered."""
+    """A step whose packs are being pulled, or that was ordered and is not yet delivered as a whole."""
 
     position: Position  # of the source before it
-    packs: list[Weighed] = field(default_factory=list)
+    packs: list[WeighedPack] = field(default_factory=list)
 
 
-class Pass(Iterator[MicroBatch]):
+class Pass(Iterator[MicroBatch[T]], Generic[T]):
     """An iterator over micro-batches. The source is pulled here, in ``next``, at the same places in every mode.
 
-    So is everything launched on the device that other ranks, or the training loop's own work, must agree with: in the
-    ``next`` that begins a step, once.
+    What must have the same order on the devices of all ranks is launched here too: once, in the ``next`` that begins a
+    step.
     """
 
     def __init__(
@@ -88,30 +88,30 @@ class Pass(Iterator[MicroBatch]):
         settings: Settings,
         source: Source,
         runner: Runner,
-        circle: Circle,
+        group: RankGroup,
         progress: Progress,
         depth: int,
-        freight: Freight | None,
+        uploader: Uploader | None,
         on_step: Callable[[StepRecord], None] | None,
     ) -> None:
-        self._settings, self._source, self._runner, self._circle = settings, source, runner, circle
-        self._progress, self._depth, self._freight, self._on_step = progress, depth, freight, on_step
-        self._ahead = int(freight is not None and depth > 1)  # steps on their way to the device beside training
-        self._begun: deque[tuple[Answer, Flight | None]] = deque()  # taken, launched, not yet landed
+        self._settings, self._source, self._runner, self._group = settings, source, runner, group
+        self._progress, self._depth, self._uploader, self._on_step = progress, depth, uploader, on_step
+        self._ahead = int(uploader is not None and depth > 1)  # steps on their way to the device beside training
+        self._begun: deque[tuple[Answer, LaunchedUpload | None]] = deque()  # taken, launched, not yet finished
         self._skip = progress.micro_step  # of the first step: they were delivered before the state was taken
         self._ordered = progress.step  # the step that is being pulled
         self._next, self._held = _Held(source.position()), deque[_Held]()
         self._pulled, self._asked = 0, progress.micro_step  # micro-steps of this pass
         self._source_over = self._over = False
-        self._batches: deque[MicroBatch] = deque()
+        self._batches: deque[MicroBatch[T]] = deque()
         self._own: tuple[int, ...] = ()  # packs of ``source`` that come, to any rank, in each micro-step of the step
         self._came = 0  # packs of ``source`` that have come
         progress.pending = source.loaded
         self._spans: list[Span] = []
         self._left_us = _now_us()
-        self.close = weakref.finalize(self, _close, runner, circle, self._begun)
+        self.close = weakref.finalize(self, _close, runner, group, self._begun)
 
-    def __next__(self) -> MicroBatch:
+    def __next__(self) -> MicroBatch[T]:
         self._span("compute", self._left_us)
         if self._over or not self.close.alive:
             raise StopIteration
@@ -147,7 +147,7 @@ class Pass(Iterator[MicroBatch]):
         self._progress.pending = self._source.loaded - self._came
         if self._pulled % self._settings.grid.n_micro_steps and error is None:
             return
-        ready = None if self._freight is None else self._freight.streams.current().record_event()
+        ready = None if self._uploader is None else self._uploader.streams.current().record_event()
         self._runner.order(Order(self._ordered, tuple(self._next.packs), error, ready))
         self._held.append(self._next)
         self._ordered += 1
@@ -157,7 +157,7 @@ class Pass(Iterator[MicroBatch]):
         """Wait for the next step, and lay its micro-batches ready."""
         ready, begin = self._runner.ready, _now_us()
         with torch.inference_mode(False), torch.no_grad():
-            answer = self._landed()
+            answer = self._finished()
         self._span("wait", begin)
         if isinstance(answer, Delivery):
             self._own = answer.own
@@ -172,7 +172,7 @@ class Pass(Iterator[MicroBatch]):
         if answer is not None:
             self._held.clear()
             if isinstance(answer, RankLost):
-                self._circle.broken = str(answer)
+                self._group.broken = str(answer)
             raise answer
         progress, source = self._progress, self._source.position()
         progress.step = progress.micro_step = 0
@@ -183,29 +183,30 @@ class Pass(Iterator[MicroBatch]):
         progress.position = Position(0, source.state, progress.carried)
         raise StopIteration
 
-    def _landed(self) -> Answer:
+    def _finished(self) -> Answer:
         """Take and launch steps, up to one ahead; return the next with its batches laid ready, or why there is none."""
         try:
             while len(self._begun) <= self._ahead and not (self._begun and self._begun[-1][1] is None):
                 answer = self._runner.take()
-                launched = answer.cargo.launch() if isinstance(answer, Delivery) and answer.cargo else None
+                launched = answer.upload.launch() if isinstance(answer, Delivery) and answer.upload else None
                 self._begun.append((answer, launched))
-            answer, flight = self._begun[0]
-            landed = None if flight is None else flight.land()
+            answer, launched = self._begun[0]
+            buffer = None if launched is None else launched.finish()
         except Exception as error:  # here, and not on the other ranks: what is under way between devices is lost
-            self._circle.broken = str(error)
+            self._group.broken = str(error)
             return error
         self._begun.popleft()
         if isinstance(answer, Delivery):
             for micro_step, cell in enumerate(answer.cells):
                 packs, ids = zip(*cell, strict=True) if cell else ((), ())
-                whole = tuple(each.pack(landed) if isinstance(each, Awaiting) else each for each in packs)
-                self._batches.append(MicroBatch(whole, ids, answer.step, micro_step, answer.totals))
+                whole = tuple(each.pack(buffer) if isinstance(each, PendingPack) else each for each in packs)
+                batch = MicroBatch(cast("tuple[T, ...]", whole), ids, answer.step, micro_step, answer.totals)
+                self._batches.append(batch)
         return answer
 
     def _report(self, delivery: Delivery, ready: int) -> None:
         spans, self._spans = (*delivery.spans, *self._spans), []
-        record = record_of(delivery, self._settings, self._circle.rank, ready, spans)
+        record = record_of(delivery, self._settings, self._group.rank, ready, spans)
         log.debug("%s", record)
         if self._on_step is not None:
             self._on_step(record)
@@ -214,11 +215,11 @@ class Pass(Iterator[MicroBatch]):
         self._spans.append(Span(name, begin, _now_us() - begin))
 
 
-def _close(runner: Runner, circle: Circle, begun: deque[tuple[Answer, Flight | None]]) -> None:
-    abandon(flight for _, flight in begun if flight is not None)
+def _close(runner: Runner, group: RankGroup, begun: deque[tuple[Answer, LaunchedUpload | None]]) -> None:
+    abandon(launched for _, launched in begun if launched is not None)
     begun.clear()
     if not runner.close():
-        circle.broken, circle.stuck = "its exchange thread did not end in time", True
+        group.broken, group.stuck = "its exchange thread did not end in time", True
 
 
 def _now_us() -> int:

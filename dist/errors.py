@@ -20,11 +20,11 @@ __all__ = [
 
 
 class InvalidLoader(EvenstepError, ValueError):
-    """Arguments that no loader or sampler can be made of; raised before any rank is waited for."""
+    """An argument, or a value of ``loads``, that cannot be used. Arguments: before any rank is waited for."""
 
 
 class CannotWrap(EvenstepError, TypeError):
-    """A source that communicates by itself, which must not happen beside ours."""
+    """A source that is not iterable, or that communicates by itself, which must not happen beside ours."""
 
 
 class CannotResume(EvenstepError, ValueError):
@@ -40,11 +40,13 @@ class CannotCarry(EvenstepError, TypeError):
 
 
 class BadPayload(EvenstepError, RuntimeError):
-    """Bytes that are no packed value: damaged, or of another version."""
+    """Bytes that are not a packed value: damaged, or of another version."""
 
 
 class ExchangeError(EvenstepError, RuntimeError):
-    """Base of what ends the common work of ranks. Every rank raises it, with the same text.
+    """Base of the errors that end a pass. Every rank raises the same one; a rank that failed raises its own instead.
+
+    Where ranks cannot tell each other (the store is gone, or an exchange between devices hangs) each says what it sees.
 
     Attributes: ``ranks`` that caused it, ``step``, ``phase``.
     """
@@ -55,11 +57,11 @@ class ExchangeError(EvenstepError, RuntimeError):
 
 
 class RankDisagreement(ExchangeError):
-    """Ranks want different things; nothing was moved."""
+    """Arguments, places in the data, or plans differ between ranks. Nothing was moved."""
 
 
 class RankFailed(ExchangeError):
-    """A rank raised an exception, in its source, its planner or the exchange. Attribute ``details``: its traceback."""
+    """Another rank raised an exception, in its source, planner or exchange. Attribute ``details``: its traceback."""
 
     details: str = ""
 

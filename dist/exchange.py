@@ -9,7 +9,7 @@ import numpy as np
 
 from packing.arrays import Int64
 
-__all__ = ["Route", "route"]
+__all__ = ["Route", "route_of"]
 
 CHUNK = 64 << 20  # bytes that a rank sends or receives in one collective
 
@@ -57,7 +57,7 @@ class Route:
             )
 
 
-def route(pack: Int64, source: Int64, target: Int64, n_bytes: Int64, n_ranks: int) -> Route:
+def route_of(pack: Int64, source: Int64, target: Int64, n_bytes: Int64, n_ranks: int) -> Route:
     """Return the transfers of ``pack`` (m,) from ``source`` to ``target`` ranks, (m,) each, ``n_bytes`` (m,)."""
     sizes = np.zeros((n_ranks, n_ranks), dtype=np.int64)
     if not len(pack):

@@ -17,20 +17,20 @@ from packing.arrays import Int64
 
 from .agreement import Offer, Table
 from .errors import ExchangeError
-from .exchange import Route, route
-from .freight import Cargo, Freight
+from .exchange import Route, route_of
 from .gains import Gains, gains_of, totals
-from .manifest import Awaiting, Manifest
+from .manifest import Manifest, PendingPack
 from .meeting import Meeting
-from .memory import Recycled
+from .memory import BufferPool
 from .metrics import Span
 from .payload import Parcel, parcel
 from .roll import numbered
 from .settings import Mode, Settings
-from .source import Weighed
+from .source import WeighedPack
 from .streams import Event
 from .transport import Transport
 from .trees import copied
+from .upload import Upload, Uploader
 
 __all__ = ["Delivery", "Executor", "PackId"]
 
@@ -49,8 +49,8 @@ class PackId(NamedTuple):
 class Delivery:
     """A step's packs of this rank, by micro-step: (pack, its id or None for a dummy).
 
-    With a ``cargo``, some packs are `Awaiting` what it brings to the device. ``own``: how many packs that were loaded
-    here come, on any rank, in each micro-step.
+    With an ``upload``, which brings tensors to the device, some packs are `PendingPack`s. ``own``: how many packs
+    that were loaded here are trained on in each micro-step, on any rank.
     """
 
     step: int
@@ -59,7 +59,7 @@ class Delivery:
     totals: Mapping[str, int]
     gains: Gains
     spans: tuple[Span, ...]
-    cargo: Cargo | None
+    upload: Upload | None
 
 
 class Executor:
@@ -72,25 +72,25 @@ class Executor:
         pass_number: int,
         meeting: Meeting,
         transport: Transport,
-        freight: Freight | None,
+        uploader: Uploader | None,
         begins: str,
     ) -> None:
         """``begins``: where the training loop goes on, which all ranks must share."""
-        self.meeting, self._freight = meeting, freight
-        self._device = None if freight is None else freight.streams.device
+        self.meeting, self._uploader = meeting, uploader
+        self._device = None if uploader is None else uploader.streams.device
         self._settings, self._rank, self._pass, self._transport = settings, rank, pass_number, transport
         self._begins = begins
         self._dummy: tuple[object] | None = None  # the first pack loaded here
-        self._memory = Recycled()
+        self._buffers = BufferPool()
         self._spans: list[Span] = []
 
-    def adopt(self) -> None:
+    def begin_thread(self) -> None:
         """Prepare a new thread, in which `step` will be called."""
-        if self._freight is not None:
-            self._freight.streams.adopt()
+        if self._uploader is not None:
+            self._uploader.streams.make_current()
 
     def step(
-        self, number: int, offered: Sequence[Weighed], error: Exception | None, ready: Event | None
+        self, number: int, offered: Sequence[WeighedPack], error: Exception | None, ready: Event | None
     ) -> Delivery | None:
         """Return this rank's packs of a step, or None where all ranks agree that the pass has ended.
 
@@ -98,9 +98,9 @@ class Executor:
         raised here or there, every rank raises.
         """
         self._spans = []
-        lane = nullcontext() if self._freight is None else self._freight.lane()
+        stream = nullcontext() if self._uploader is None else self._uploader.exchange_stream()
         try:
-            with torch.inference_mode(False), torch.no_grad(), lane:
+            with torch.inference_mode(False), torch.no_grad(), stream:
                 return self._run(number, offered, error, ready)
         except ExchangeError:
             raise
@@ -111,7 +111,7 @@ class Executor:
             raise
 
     def _run(
-        self, number: int, offered: Sequence[Weighed], error: Exception | None, ready: Event | None
+        self, number: int, offered: Sequence[WeighedPack], error: Exception | None, ready: Event | None
     ) -> Delivery | None:
         meet, settings = self.meeting, self._settings
         meet.at(number, "source")
@@ -131,36 +131,36 @@ class Executor:
         with self._span("agree"):
             with self._connected():
                 rows = self._transport.gather(message)
-            table = settings.form.table(rows)
+            table = settings.message_format.table(rows)
         if settings.ended(table.counts):
             return None
         cell, plan = self._planned(number, table)
-        way, tensor_way = self._ways(table, cell)
-        comparing = settings.mode is Mode.BALANCE or len(way.pack) > 0
+        frame_route, tensor_route = self._routes(table, cell)
+        comparing = settings.mode is Mode.BALANCE or len(frame_route.pack) > 0
         if comparing:
             with self._span("meet"):
                 meet.come(plan.digest() if plan else "home")
         grid = settings.grid
         held = np.bincount(cell, minlength=grid.n_cells)
-        lacking = settings.fill(held) - held
-        gains = gains_of(settings, table, plan, (way, tensor_way), self._rank, int(lacking.sum()))
+        lacking = settings.cell_counts(held) - held
+        gains = gains_of(settings, table, plan, (frame_route, tensor_route), self._rank, int(lacking.sum()))
         own = np.bincount(cell[table.home_rank == self._rank] // grid.n_ranks, minlength=grid.n_micro_steps).tolist()
         sums = totals(settings, table)
         if comparing:
             with self._span("meet"):
                 meet.wait(self._explain)
-        sent = [parcels[int(table.place[pack])] for pack in tensor_way.sent(self._rank)]
+        sent = [parcels[int(table.place[pack])] for pack in tensor_route.sent(self._rank)]
         leaving = [each for packed in sent for each in packed.tensors]
-        manifest = Manifest(self._device, self._rank, tensor_way, leaving)
-        received = self._moved(number, table, way, sent, manifest)
+        manifest = Manifest(self._device, self._rank, tensor_route, leaving)
+        received = self._moved(number, table, frame_route, sent, manifest)
         cells = self._laid_out(table, cell, lacking, offered, received, manifest)
-        cargo = None
-        if self._freight is not None:
+        upload = None
+        if self._uploader is not None:
             assert ready is not None
-            cargo = self._freight.load(number, manifest, ready, self._exchange)
-        return Delivery(number, cells, tuple(own), sums, gains, tuple(self._spans), cargo)
+            upload = self._uploader.prepare(number, manifest, ready, self._exchange)
+        return Delivery(number, cells, tuple(own), sums, gains, tuple(self._spans), upload)
 
-    def _message(self, number: int, offered: Sequence[Weighed], parcels: Sequence[Parcel]) -> Int64:
+    def _message(self, number: int, offered: Sequence[WeighedPack], parcels: Sequence[Parcel]) -> Int64:
         offer = Offer(
             loads=[each.loads for each in offered],
             amounts=[each.amounts for each in offered],
@@ -169,7 +169,7 @@ class Executor:
             index=[each.number for each in offered],
             has_dummy=self._dummy is not None,
         )
-        return self._settings.form.message(offer, self._pass, number)
+        return self._settings.message_format.message(offer, self._pass, number)
 
     def _planned(self, number: int, table: Table) -> tuple[Int64, Plan | None]:
         """Return the cell of every pack, (n_packs,), and the plan, if one was made."""
@@ -179,10 +179,10 @@ class Executor:
         self.meeting.at(number, "plan")
         with self._span("plan"):
             problem = self._settings.problem(table, number)
-            plan = self._settings.plan(problem) if self._settings.portable else self._planned_by_rank_0(number, problem)
+            plan = self._settings.plan(problem) if self._settings.portable else self._planned_by_rank_0(problem)
         return (plan.cell.astype(np.int64) if self._settings.mode is Mode.BALANCE else home), plan
 
-    def _planned_by_rank_0(self, number: int, problem: Problem) -> Plan:
+    def _planned_by_rank_0(self, problem: Problem) -> Plan:
         """The balancer may differ between machines: the cells of rank 0 travel through the store."""
         planned = self._settings.plan(problem).cell.tolist() if self._rank == 0 else []
         if self._rank == 0:
@@ -191,7 +191,7 @@ class Executor:
         cell = np.array(self.meeting.told().split(), dtype=np.int32)
         return self._settings.plan(problem, cell)
 
-    def _ways(self, table: Table, cell: Int64) -> tuple[Route, Route]:
+    def _routes(self, table: Table, cell: Int64) -> tuple[Route, Route]:
         """Return who sends what, of frames and of tensors that travel apart: the packs that move, and a copy of pack 0
         to each rank that needs a dummy of which it has none."""
         n_ranks = self._settings.grid.n_ranks
@@ -199,31 +199,31 @@ class Executor:
         moved = np.flatnonzero(source != target)
         bare = np.flatnonzero((table.has_dummy == 0) & (np.bincount(target, minlength=n_ranks) == 0))
         if not len(moved) + len(bare):
-            nothing = route(moved, moved, moved, moved, n_ranks)
+            nothing = route_of(moved, moved, moved, moved, n_ranks)
             return nothing, nothing
         pack = np.concatenate([moved, np.zeros(len(bare), dtype=np.int64)])
         ends = [np.concatenate(each) for each in ((source[moved], source[:1].repeat(len(bare))), (target[moved], bare))]
         return (
-            route(pack, ends[0], ends[1], table.n_bytes[pack], n_ranks),
-            route(pack, ends[0], ends[1], table.n_tensor_bytes[pack], n_ranks),
+            route_of(pack, ends[0], ends[1], table.n_bytes[pack], n_ranks),
+            route_of(pack, ends[0], ends[1], table.n_tensor_bytes[pack], n_ranks),
         )
 
     def _moved(
-        self, number: int, table: Table, way: Route, sent: Sequence[Parcel], manifest: Manifest
+        self, number: int, table: Table, frame_route: Route, sent: Sequence[Parcel], manifest: Manifest
     ) -> dict[int, object]:
         """Return what arrives here, by pack."""
-        if not len(way.pack):
+        if not len(frame_route.pack):
             return {}
         self.meeting.enter(number, "exchange")
         with self._span("pack"):
-            content = self._memory.take(way.sent_bytes(self._rank))
+            content = self._buffers.take(frame_route.sent_bytes(self._rank))
             start = 0
             for packed in sent:
                 packed.write(content[start : start + packed.n_bytes])
                 start += packed.n_bytes
-        arrived = self._memory.take(way.received_bytes(self._rank))
-        self._exchange(content, arrived, way)
-        arriving = way.received(self._rank)
+        arrived = self._buffers.take(frame_route.received_bytes(self._rank))
+        self._exchange(content, arrived, frame_route)
+        arriving = frame_route.received(self._rank)
         with self._span("unpack"):
             pieces = torch.split(arrived, table.n_bytes[arriving].tolist()) if len(arriving) else ()
             return {
@@ -231,16 +231,16 @@ class Executor:
                 for pack, piece in zip(arriving, pieces, strict=True)
             }
 
-    def _exchange(self, content: torch.Tensor, arrived: torch.Tensor, way: Route) -> None:
+    def _exchange(self, content: torch.Tensor, arrived: torch.Tensor, route: Route) -> None:
         with self._span("exchange"), self._connected():
-            self._transport.exchange(content, arrived, way)
+            self._transport.exchange(content, arrived, route)
 
     def _laid_out(
         self,
         table: Table,
         cell: Int64,
         lacking: Int64,
-        offered: Sequence[Weighed],
+        offered: Sequence[WeighedPack],
         received: Mapping[int, object],
         manifest: Manifest,
     ) -> tuple[tuple[tuple[object, PackId | None], ...], ...]:
@@ -256,7 +256,7 @@ class Executor:
         for packs, n in zip(laid, lacking[self._rank :: grid.n_ranks].tolist(), strict=True):
             if n:
                 dummy = dummy or [manifest.stays(*self._dummy) if self._dummy else next(iter(received.values()))]
-                packs.extend((each if isinstance(each, Awaiting) else copied(each), None) for each in dummy * n)
+                packs.extend((each if isinstance(each, PendingPack) else copied(each), None) for each in dummy * n)
         return tuple(map(tuple, laid))
 
     def _explain(self, ranks: Mapping[str, Sequence[int]]) -> str:

@@ -40,9 +40,9 @@ def totals(settings: Settings, table: Table) -> dict[str, int]:
 
 
 def gains_of(
-    settings: Settings, table: Table, plan: Plan | None, ways: Sequence[Route], rank: int, dummies: int
+    settings: Settings, table: Table, plan: Plan | None, routes: Sequence[Route], rank: int, dummies: int
 ) -> Gains:
-    """Return the gains of one step. ``ways``: of the same packs, one route for each kind of bytes."""
+    """Return the gains of one step. ``routes``: of the same packs, one route for each kind of bytes."""
     problem = plan.problem if plan else settings.problem(table, 0)
     home = plan.home if plan else None
     before = home.busy if home else busy_times(problem, settings.home(table).astype(np.int32))
@@ -54,8 +54,8 @@ def gains_of(
         cost_after=plan.cost if plan else cost,
         busy_before=int(before.sum()),
         busy_after=int(plan.busy.sum() if plan else before.sum()),
-        moved_packs=len(ways[0].pack),
-        moved_bytes=sum(int(way.n_bytes.sum()) for way in ways),
-        sent_bytes=sum(way.sent_bytes(rank) for way in ways),
-        received_bytes=sum(way.received_bytes(rank) for way in ways),
+        moved_packs=len(routes[0].pack),
+        moved_bytes=sum(int(route.n_bytes.sum()) for route in routes),
+        sent_bytes=sum(route.sent_bytes(rank) for route in routes),
+        received_bytes=sum(route.received_bytes(rank) for route in routes),
     )

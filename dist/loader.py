@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from threading import Event
+from typing import Generic, Literal, TypeVar, cast
 
 import torch
 import torch.distributed as td
@@ -15,60 +16,66 @@ from balancers import Balancer, Grid
 from balancers.grid import GridLike
 from packing.arrays import as_int
 
-from .circle import Circle
 from .delivery import MicroBatch, Pass, Progress
 from .errors import CannotResume, InvalidLoader
 from .executor import Executor
 from .meeting import Patience
 from .metrics import StepRecord
-from .runner import Beside, Inline, Runner
+from .rank_group import RankGroup
+from .runner import Background, Inline, Runner
 from .settings import AtEnd, Settings
-from .source import Loads, Position, Source, Weighed, check_source
+from .source import Loads, Position, Source, WeighedPack, check_source
 from .streams import streams_of
-from .transport import Via
+from .transport import TransportKind
 
 __all__ = ["BalancedLoader"]
+
+T = TypeVar("T")
 
 STATE_VERSION = 2
 
 
-class BalancedLoader(Iterable[MicroBatch]):
+class BalancedLoader(Iterable[MicroBatch[T]], Generic[T]):
     """Wraps what each rank iterates, and yields `MicroBatch`es of packs, balanced over the ranks.
 
-    ``packs``: a DataLoader, a list, any iterable of packs, one pass per ``iter``; every rank has its own share. Packs
-    are nested dicts, lists, tuples and dataclasses of tensors, numpy arrays and plain values. ``loads(pack)`` returns
-    the pack's load, an integer >= 0; one per stage of the grid as a sequence; or a mapping with the names of the
-    stages, of ``amounts`` and of ``caps``. ``amounts`` are summed over all ranks for `MicroBatch.totals`, ``caps``
-    limit their sum per cell. A pack must not be changed once it was yielded by the source.
+    * ``packs``: a DataLoader, a list, any iterable of packs; one pass per ``iter``. Every rank has its own share. Packs
+      are nested dicts, lists, tuples and dataclasses of tensors, numpy arrays and plain values. The source must not
+      change a pack after it yielded it.
+    * ``loads(pack)``: the pack's load, an integer >= 0; one per stage of the grid, as a sequence; or a mapping with the
+      names of the stages, of ``amounts`` and of ``caps``.
+    * ``packs_per_cell``: packs that this rank loads per micro-step.
+    * ``amounts``: what is summed over all ranks for `MicroBatch.totals`. ``caps``: the most of an amount in a cell.
+    * ``at_end``: "pad", "min" or "carry". ``mode``: "balance", "shadow" or "off".
+    * ``overlap``: False does all of it inside ``next``, without a thread.
+    * ``group``: the data-parallel group; None: all ranks.
+    * ``device``: where every tensor is delivered, and where packs may hold some already; None: packs are on the CPU and
+      stay there. ``transport``: how tensors travel between devices, "host" (gloo, through pinned memory), "device"
+      (NCCL) or "device-one-queue".
+    * ``depth``: steps that are loaded and exchanged ahead; up to ``depth`` + 2 steps of packs are held.
+    * ``timeout``: seconds that a rank waits for another, once its training loop waits.
+    * ``on_step``: called with a `StepRecord` per step, in the training loop.
 
-    ``packs_per_cell``: packs that this rank loads per micro-step. ``at_end``: "pad", "min" or "carry". ``mode``:
-    "balance", "shadow" or "off". ``overlap=False`` does all of it inside ``next``, without a thread. ``group``: the
-    data-parallel group (None: all ranks). ``device``: where every tensor is delivered, and where packs may hold them
-    already; None: packs are on the CPU and stay there. ``transport``: how tensors travel between devices: "host" (gloo,
-    through pinned memory) or "device" (NCCL); see docs/executor.md. ``depth``: steps that are loaded and exchanged
-    ahead; up to ``depth`` + 2 steps of packs are held. ``timeout``: seconds that a rank waits for another once its
-    training loop waits. ``on_step`` gets a `StepRecord` per step, in the training loop.
-
-    Building one is collective: all ranks of the group do it, in the same order, with equal arguments. Raises
-    `InvalidLoader` and `CannotWrap` before any rank is waited for, `RankDisagreement` where arguments differ.
+    Building one is collective: all ranks of the group do it, in the same order, with equal arguments. It raises
+    `InvalidLoader` and `CannotWrap` before any rank is waited for, and `RankDisagreement` where arguments differ.
+    Iterating raises an `ExchangeError` on every rank where one fails. The user's guide: docs/executor.md.
     """
 
     def __init__(
         self,
-        packs: Iterable[object],
+        packs: Iterable[T],
         *,
         balancer: Balancer,
         grid: GridLike,
-        loads: Loads,
+        loads: Loads[T],
         packs_per_cell: int = 1,
         amounts: Sequence[str] = (),
         caps: Mapping[str, int] | None = None,
-        at_end: str = "pad",
-        mode: str = "balance",
+        at_end: Literal["pad", "min", "carry"] = "pad",
+        mode: Literal["balance", "shadow", "off"] = "balance",
         overlap: bool = True,
         group: td.ProcessGroup | None = None,
         device: torch.device | str | None = None,
-        transport: str = "host",
+        transport: Literal["host", "device", "device-one-queue"] = "host",
         depth: int = 2,
         timeout: float = 600,
         on_step: Callable[[StepRecord], None] | None = None,
@@ -76,47 +83,54 @@ class BalancedLoader(Iterable[MicroBatch]):
         check_source(packs)
         if not (isinstance(timeout, int | float) and timeout > 0):
             raise InvalidLoader(f"timeout must be above 0 s, as a number; got {timeout!r}.")
-        if not callable(loads) or not (on_step is None or callable(on_step)):
-            raise InvalidLoader(f"loads and on_step must be functions; got {loads!r} and {on_step!r}.")
+        if not callable(loads):
+            raise InvalidLoader(f"loads must be a function of a pack; got {loads!r}.")
+        if not (on_step is None or callable(on_step)):
+            raise InvalidLoader(f"on_step must be a function of a StepRecord, or None; got {on_step!r}.")
         if isinstance(amounts, str):
-            raise InvalidLoader(f"amounts must be several names; got {amounts!r}. Of one, they are [{amounts!r}].")
+            raise InvalidLoader(
+                f"amounts must be a sequence of names; got the string {amounts!r}. Write [{amounts!r}]."
+            )
         self._depth = as_int("depth", depth, InvalidLoader, least=1) if overlap else 0
         self._settings = Settings.checked(
             balancer, Grid.of(grid), packs_per_cell, tuple(amounts), caps or {}, at_end, mode
         )
         self._packs, self._loads, self._on_step = packs, loads, on_step
         streams = streams_of(device)
-        via = Via.checked(transport, streams)
-        self._circle = Circle(group, self._settings.grid.n_ranks, timeout, streams, via)
-        kind = streams and streams.device.type
-        word = f"{self._settings.word()}, overlap={overlap}, depth={depth}, device={kind}, transport={via.value}"
-        lengths = self._circle.connect(word, self._settings.warm_up, _length_of(packs))
+        kind = TransportKind.checked(transport, streams)
+        self._group = RankGroup(group, self._settings.grid.n_ranks, timeout, streams, kind)
+        device_type = streams and streams.device.type
+        word = (
+            f"{self._settings.word()}, overlap={overlap}, depth={depth}, device={device_type}, transport={kind.value}"
+        )
+        lengths = self._group.connect(word, self._settings.warm_up, _length_of(packs))
         self._n_steps = _steps(self._settings, lengths.tolist())
         self._progress = Progress(0, 0, Position(0, None, ()))
         self._resuming = False
-        self._pass: Callable[[], Pass | None] = lambda: None
+        self._pass: Callable[[], Pass[T] | None] = lambda: None
 
-    def __iter__(self) -> Pass:
+    def __iter__(self) -> Pass[T]:
         """Begin a pass. One that is under way ends: what it had loaded ahead is lost, as with any loader."""
         self._end_pass()
         if not self._resuming:
             carried = self._progress.carried
             self._progress = Progress(0, 0, Position(0, None, carried), carried)
-        settings, circle, progress = self._settings, self._circle, self._progress
-        patience, stop = Patience(circle.timeout_s), Event()
-        number, meeting, transport = circle.begin(patience, stop)
+        settings, group, progress = self._settings, self._group, self._progress
+        patience, stop = Patience(group.timeout_s), Event()
+        number, meeting, transport = group.begin(patience, stop)
         try:
-            source = Source(self._packs, self._loads, settings.grid.stages, settings.amounts, progress.position)
+            loads = cast("Loads[object]", self._loads)  # it is asked about what ``packs`` yields, and nothing else
+            source = Source(self._packs, loads, settings.grid.stages, settings.amounts, progress.position)
         except Exception as error:
             meeting.at(progress.step, "source")
             meeting.fail(error, traceback.format_exc())
             raise
         self._resuming, progress.carried = False, ()  # once the source has begun: they lead this pass and no other
-        freight = circle.freight(patience, self._depth)
+        uploader = group.uploader(patience, self._depth)
         begins = f"begins at micro-step {progress.micro_step} of step {progress.step}"
-        executor = Executor(settings, circle.rank, number, meeting, transport, freight, begins)
-        runner: Runner = Beside(executor, patience, stop) if self._depth else Inline(executor, patience)
-        begun = Pass(settings, source, runner, circle, progress, self._depth, freight, self._on_step)
+        executor = Executor(settings, group.rank, number, meeting, transport, uploader, begins)
+        runner: Runner = Background(executor, patience, stop) if self._depth else Inline(executor, patience)
+        begun: Pass[T] = Pass(settings, source, runner, group, progress, self._depth, uploader, self._on_step)
         self._pass = weakref.ref(begun)
         return begun
 
@@ -138,8 +152,8 @@ class BalancedLoader(Iterable[MicroBatch]):
     def dropped(self) -> int:
         """Packs that the last pass loaded on this rank and that came to nobody; 0 while a pass is under way.
 
-        Left over at its end under "min", or loaded ahead when it was broken off: at the same micro-batch on all ranks.
-        Those of the source that it never loaded are not counted, and none is once `load_state_dict` leads back to them.
+        They were left over at its end under "min", or loaded ahead when it was broken off. Packs that the source never
+        yielded are not counted. After `load_state_dict` the count is 0: they will be loaded again.
         """
         under_way = self._pass()
         return 0 if under_way is not None and under_way.close.alive else self._progress.pending
@@ -174,26 +188,9 @@ class BalancedLoader(Iterable[MicroBatch]):
         skipped. Raises `CannotResume` for another number of ranks unless the source has a state and a step was
         complete, and inside of a step for other settings, which would plan it otherwise.
         """
-        held = sorted(map(str, state)) if isinstance(state, Mapping) else f"the type {type(state).__name__}"
-        refusal = f"the state is none of this version of BalancedLoader: it has {held}."
-        match state:
-            case {
-                "version": int(version),
-                "step": int(step),
-                "micro_step": int(micro_step),
-                "drawn": int(drawn),
-                "carried": list(carried),
-                "source": source,
-                "ended": bool(ended),
-            } if version == STATE_VERSION and min(step, micro_step, drawn) >= 0:
-                try:
-                    position = Position(drawn, source, tuple(Weighed(*each) for each in carried), ended)
-                except TypeError as error:
-                    raise CannotResume(refusal) from error
-            case _:
-                raise CannotResume(refusal)
+        step, micro_step, position = _parsed(state)
         n_ranks = self._settings.grid.n_ranks
-        if state.get("n_ranks") != n_ranks and (micro_step or (drawn and source is None)):
+        if state.get("n_ranks") != n_ranks and (micro_step or (position.drawn and position.state is None)):
             raise CannotResume(
                 f"the state is of {state.get('n_ranks')} ranks, micro-step {micro_step}, this loader has {n_ranks}: "
                 f"only a source with load_state_dict can re-shard, and only between steps."
@@ -212,7 +209,7 @@ class BalancedLoader(Iterable[MicroBatch]):
     def close(self) -> None:
         """End the pass under way, its thread, and the group; again is harmless. Returns within 5 s."""
         self._end_pass()
-        self._circle.close()
+        self._group.close()
 
     def _end_pass(self) -> None:
         under_way = self._pass()
@@ -220,8 +217,29 @@ class BalancedLoader(Iterable[MicroBatch]):
             under_way.close()
 
 
+def _parsed(state: Mapping[str, object]) -> tuple[int, int, Position]:
+    """Return step, micro-step and the source's position of a `BalancedLoader.state_dict`, or raise `CannotResume`."""
+    held = f"the keys {sorted(map(str, state))}" if isinstance(state, Mapping) else f"the type {type(state).__name__}"
+    refusal = f"not a state of a BalancedLoader, version {STATE_VERSION}: it has {held}."
+    match state:
+        case {
+            "version": int(version),
+            "step": int(step),
+            "micro_step": int(micro_step),
+            "drawn": int(drawn),
+            "carried": list(carried),
+            "source": source,
+            "ended": bool(ended),
+        } if version == STATE_VERSION and min(step, micro_step, drawn) >= 0:
+            try:
+                return step, micro_step, Position(drawn, source, tuple(WeighedPack(*each) for each in carried), ended)
+            except TypeError as error:
+                raise CannotResume(refusal) from error
+    raise CannotResume(refusal)
+
+
 def _length_of(packs: Iterable[object]) -> int:
-    """Return the number of packs, -1 if the source does not know."""
+    """Return the number of packs, -1 if the source does not know it."""
     try:
         return len(packs)  # type: ignore[arg-type]
     except (TypeError, NotImplementedError, AttributeError):  # as torch and its users' samplers say it
@@ -233,5 +251,5 @@ def _steps(settings: Settings, lengths: list[int]) -> int | None:
     if min(lengths) < 0 or settings.at_end is AtEnd.CARRY:
         return None
     if settings.at_end is AtEnd.MIN:
-        return min(lengths) // settings.places
-    return -(-max(lengths) // settings.places)
+        return min(lengths) // settings.packs_per_rank
+    return -(-max(lengths) // settings.packs_per_rank)

@@ -9,30 +9,30 @@ from functools import partial
 import torch
 
 from .exchange import Route
-from .payload import aligned, parcel, settled, unpack
+from .payload import aligned, on_device, parcel, unpack
 
-__all__ = ["Awaiting", "Manifest"]
+__all__ = ["Manifest", "PendingPack"]
 
 
 @dataclass(frozen=True, eq=False)
-class Awaiting:
-    """A pack whose tensors are on their way: they will lie in the step's buffer from ``start`` to ``stop``."""
+class PendingPack:
+    """A pack whose tensors are on their way: bytes ``start`` to ``stop`` of the step's buffer."""
 
     complete: Callable[[torch.Tensor], object]
     start: int
     stop: int
 
-    def pack(self, landed: torch.Tensor | None) -> object:
-        """Return the pack, given the step's buffer."""
-        assert landed is not None
-        return self.complete(landed[self.start : self.stop])
+    def pack(self, buffer: torch.Tensor | None) -> object:
+        """Return the pack, given the step's buffer, (n,) uint8 on the device."""
+        assert buffer is not None
+        return self.complete(buffer[self.start : self.stop])
 
 
 class Manifest:
     """The tensors of one step on one rank. The step's buffer holds what is received, by sender, then what stays.
 
     ``leaving``: what this rank sends, in the order of `Route.sent`. ``staying``: of packs that stay here, the tensors
-    that are not yet on ``device``. Without a device, packs hold their tensors already, and nothing is awaited.
+    that are not yet on ``device``. Without a device, packs hold their tensors already, and none is pending.
     """
 
     def __init__(self, device: torch.device | None, rank: int, route: Route, leaving: list[torch.Tensor]) -> None:
@@ -47,7 +47,7 @@ class Manifest:
         if self._device is None:
             return unpack(frame)
         start, self._received = self._received, self._received + n_bytes
-        return Awaiting(partial(unpack, frame), start, start + n_bytes)
+        return PendingPack(partial(unpack, frame), start, start + n_bytes)
 
     def stays(self, pack: object) -> object:
         """Return a pack that is here already: itself if nothing of it is elsewhere."""
@@ -59,4 +59,4 @@ class Manifest:
         start = self.n_bytes
         self.n_bytes += sum(aligned(each.nbytes) for each in elsewhere)
         self.staying += elsewhere
-        return Awaiting(partial(settled, pack, self._device), start, self.n_bytes)
+        return PendingPack(partial(on_device, pack, self._device), start, self.n_bytes)

@@ -15,8 +15,8 @@ from time import monotonic, sleep
 from typing import Concatenate, ParamSpec, TypeVar
 
 from .errors import ExchangeError
-from .roll import Roll, Verdict, line, listed
-from .store import Holder, Store
+from .roll import Roll, Verdict, line, listed, numbered
+from .store import Store, StoreHolder
 
 __all__ = ["Meeting", "Patience"]
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-LOOK_AGAIN_S = 0.001  # in this time there is no pause between two looks: all are usually here
+LOOK_AGAIN_S = 0.001  # before this there is no pause between two looks: by then all are usually here
 POLL_S = 0.1  # the longest pause between two looks; they grow with the time waited
 WARN_S = 10.0
 ROLL_CALL_S = 0.8  # for survivors to report; twice that while more than one is missing
@@ -36,7 +36,7 @@ ROLLS = 3  # keys for rolls
 class Patience:
     """How long others may take: ``timeout_s`` from when somebody here began to wait for the result.
 
-    A rank whose training loop is busy elsewhere (evaluation, a checkpoint) can wait for late ones for ever.
+    While its training loop is busy elsewhere (evaluation, a checkpoint), a rank waits for late ones without limit.
     """
 
     def __init__(self, timeout_s: float) -> None:
@@ -44,8 +44,8 @@ class Patience:
         self._since: float | None = None
 
     @contextmanager
-    def tried(self) -> Iterator[None]:
-        """The time inside counts."""
+    def waiting(self) -> Iterator[None]:
+        """Count the time inside."""
         self._since = monotonic()
         try:
             yield
@@ -75,25 +75,26 @@ def _asking(method: Callable[Concatenate[Meeting, P], T]) -> Callable[Concatenat
 
 
 def _by_word(ranks: Mapping[str, Sequence[int]]) -> str:
-    return ", ".join(f"ranks {listed(those)}: {word}" for word, those in ranks.items())
+    return ", ".join(f"{numbered(those)}: {word}" for word, those in ranks.items())
 
 
 class Meeting:
     """The meetings of one pass over the data, numbered 0, 1, ...; one thread of each rank takes part.
 
     In each, ranks go on together, or all raise the same error: its `Roll` says which. A rank that comes appends a line
-    and reads the roll; the last to come so learns in one request that all are there, and others look again. Requests
+    and reads the roll. So the last to come learns in one request that all are there; the others look again. Requests
     are few: they are what a meeting costs.
 
-    Three keys hold the rolls of all meetings, each in turn. Rank 0 empties that of the next meeting before it comes to
-    this one: it has then left the meeting before, to which hence all had come, who so had left the one before that, the
-    last to use the key; and who writes to the next has seen rank 0 come to this one, so writes after it was emptied.
+    Three keys hold the rolls of all meetings in turn. Rank 0 empties the roll of the next meeting before it comes to
+    this one. Nobody reads that key any more: it was used last two meetings ago. Rank 0 has left the meeting in between,
+    to which all had come after they had left the one two ago. And nobody has written to it yet: a rank goes on to the
+    next meeting only after it has seen rank 0 come to this one.
     """
 
     def __init__(
         self,
         store: Store,
-        holder: Holder,
+        holder: StoreHolder,
         rank: int,
         n_ranks: int,
         patience: Patience,
@@ -101,7 +102,8 @@ class Meeting:
         last: Meeting | None = None,
         ended: Callable[[], list[int]] = list,
     ) -> None:
-        """``last``: that of the pass before, whose keys go once all have left it. ``ended``: ranks that are dead."""
+        """``last``: that of the pass before, whose keys are removed once all have left it. ``stop``: set when this rank
+        closes. ``ended``: returns the ranks whose processes have ended."""
         self._store, self._rank, self._n_ranks = store, rank, n_ranks
         self._patience, self._stop, self._holder, self._ended = patience, stop, holder, ended
         self._round, self._step = 0, -1
@@ -116,7 +118,7 @@ class Meeting:
 
     @_asking
     def enter(self, step: int, phase: str) -> None:
-        """Say where this rank is, for others to read when they miss it."""
+        """Tell the others where this rank is: they read it when they miss it."""
         self.at(step, phase)
         self._write("at", self._here)
 
@@ -127,18 +129,20 @@ class Meeting:
 
     @_asking
     def come(self, word: str = "") -> None:
-        """Say that this rank is here, with the ``word`` that all must bring. What it does until it waits costs no time:
-        the way to the store, and to the others, takes as long."""
+        """Say that this rank is here, with the ``word`` that must be the same on all ranks.
+
+        What it does until it calls `wait` costs no time: the request takes as long to reach the store and the others.
+        """
         if self._rank == 0:
             self._store.set(_key(self._round + 1), "")
         self._write("here", word)
 
     @_asking
     def wait(self, explain: Callable[[Mapping[str, Sequence[int]]], str] = _by_word) -> None:
-        """Wait until every rank is here. Raises on all ranks alike:
+        """Wait until every rank is here, or raise what the roll says, the same on all ranks.
 
-        `RankDisagreement` (``explain`` tells from ranks by word what differs), `RankFailed`, `RankClosed`, `RankLost`
-        or `ExchangeTimeout`, by what the roll says.
+        `RankDisagreement` where words differ (``explain`` makes a text of ranks by word), `RankFailed`, `RankClosed`,
+        `RankLost` or `ExchangeTimeout`.
         """
         self._look()
         self._until_over()
@@ -168,14 +172,15 @@ class Meeting:
 
     @_asking
     def close(self) -> None:
-        """Tell the others that this rank comes no more."""
+        """Tell the others that this rank will not come again."""
         self._leave("closed")
 
     @_asking
     def lose(self, error: BaseException) -> ExchangeError:
         """Return the error to raise after a collective broke off with ``error``: it names the ranks that are gone.
 
-        Every survivor answers here, or has come to the next meeting; who does not within some seconds is missing.
+        Every survivor answers here, or has come to the next meeting. A rank that does neither within a second or two is
+        missing.
         """
         self._write("answers")
         self._look()
@@ -193,7 +198,7 @@ class Meeting:
         return self._roll.verdict.error()
 
     def forget(self) -> None:
-        """Remove the keys. To be called once a later pass has begun: nobody reads them then."""
+        """Remove the keys. To be called once a later pass has begun: nobody reads them any more."""
         if self._rank == 0:
             for round_ in range(ROLLS):
                 self._store.delete_key(_key(round_))

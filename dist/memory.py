@@ -1,4 +1,4 @@
-"""Memory of the host that is used again: the first touch of a fresh page costs more than the bytes written to it."""
+"""Host memory that is reused: the first touch of a fresh page costs more than the bytes written to it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-__all__ = ["Recycled", "roomy"]
+__all__ = ["BufferPool", "size_class"]
 
 MOST_IDLE = 4
 
 
-class Recycled:
-    """Buffers that come back by themselves once no tensor refers to them, whoever kept one, on whatever thread.
+class BufferPool:
+    """Buffers that return to the pool by themselves once no tensor refers to them, on whatever thread that happens.
 
-    A few are kept while they are idle. One that is too small for what is asked next is given up.
+    A few are kept while they are idle. One that is too small for what is asked for next is given up.
     """
 
     def __init__(self) -> None:
@@ -35,11 +35,14 @@ class Recycled:
             memory = self._idle.pop()
             if len(memory) >= n_bytes:
                 return memory
-        fresh: NDArray[np.uint8] = torch.empty(roomy(n_bytes), dtype=torch.uint8, device="cpu").numpy()
+        fresh: NDArray[np.uint8] = torch.empty(size_class(n_bytes), dtype=torch.uint8, device="cpu").numpy()
         return fresh
 
 
-def roomy(n_bytes: int) -> int:
-    """Return a size that many sizes share, at most a quarter larger: random sizes can use the same memory then."""
+def size_class(n_bytes: int) -> int:
+    """Return the bytes to allocate for ``n_bytes``: at most a quarter more, so that many sizes can use the same memory.
+
+    Small sizes are rounded up to multiples of 512.
+    """
     quarter = 1 << max(n_bytes.bit_length() - 3, 9)
     return -(-n_bytes // quarter) * quarter

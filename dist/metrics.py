@@ -1,10 +1,10 @@
-"""One record a step: what balancing gained, what moved, and how long the training loop really waited."""
+"""One record per step: what balancing gained, what moved, and how long the training loop really waited."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,20 +14,22 @@ if TYPE_CHECKING:
     from .executor import Delivery
     from .settings import Settings
 
-__all__ = ["Span", "StepRecord", "record_of", "trace_bytes", "write_parquet"]
+__all__ = ["Span", "StepRecord", "record_of", "write_parquet", "write_trace"]
 
 
 class Span(NamedTuple):
     """A stretch of time on one thread of this rank, in microseconds of the machine's monotonic clock."""
 
-    name: str  # "pack", "meet", "agree", "plan", "exchange", "unpack"; "wait" and "compute" of the training loop
+    name: str  # "pack", "meet", "agree", "plan", "exchange", "unpack"; "wait", "compute", "source" of the training loop
     start_us: int
     duration_us: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepRecord:
-    """A step as this rank saw it. Costs, packs and dummies are of all ranks; bytes, times and the queue are its own.
+    """A step as this rank saw it.
+
+    Costs, packs, dummies and what moved are of all ranks; bytes sent and received, times and the queue are of this one.
 
     ``before``: as the packs were loaded; ``after``: as the plan has them, also in shadow mode, where nothing moves.
     Imbalance is n_ranks x cost / busy time (1.0 is perfect), waste is 1 - 1 / imbalance. ``exposed_us``: how long the
@@ -55,7 +57,7 @@ class StepRecord:
     exposed_us: int
     source_us: int
     queue_depth: int  # steps that were ready when this one was asked for
-    spans: tuple[Span, ...] = ()
+    spans: tuple[Span, ...] = field(default=(), repr=False)
 
 
 def record_of(delivery: Delivery, settings: Settings, rank: int, ready: int, spans: tuple[Span, ...]) -> StepRecord:
@@ -97,8 +99,8 @@ def record_of(delivery: Delivery, settings: Settings, rank: int, ready: int, spa
     )
 
 
-def trace_bytes(records: Iterable[StepRecord]) -> bytes:
-    """Return the spans of ``records``, of any ranks, as a trace file for chrome://tracing or Perfetto.
+def write_trace(path: Path | str, records: Iterable[StepRecord]) -> None:
+    """Write the spans of ``records``, of any ranks, as a trace for Perfetto or chrome://tracing.
 
     A process is a rank; its two threads are the training loop and the exchange.
     """
@@ -117,10 +119,10 @@ def trace_bytes(records: Iterable[StepRecord]) -> bytes:
                     "args": {"step": record.step},
                 }
             )
-    return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}).encode()
+    Path(path).write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}))
 
 
-def write_parquet(path: Path, records: Iterable[StepRecord]) -> None:
+def write_parquet(path: Path | str, records: Iterable[StepRecord]) -> None:
     """Write one row per record, spans left out. Needs pyarrow (the extra "experiments")."""
     try:
         import pyarrow as pa

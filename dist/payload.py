@@ -10,7 +10,7 @@ import marshal
 import struct
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
@@ -21,7 +21,7 @@ from packing.arrays import AnyArray
 from .errors import BadPayload, CannotCarry
 from .trees import Leaf, Structure, map_tensors, rebuilt, taken_apart
 
-__all__ = ["ALIGN", "Parcel", "aligned", "parcel", "settled", "unpack", "write_tensors"]
+__all__ = ["ALIGN", "Parcel", "aligned", "on_device", "parcel", "unpack", "write_tensors"]
 
 ALIGN = 64  # parcels and leaves start at multiples: views of any dtype are possible, and copies start on cache lines
 SMALL = 4096  # smaller leaves are copied out, so that keeping one does not keep the whole buffer
@@ -41,10 +41,10 @@ class Parcel:
     `write_tensors` writes: multiples of `ALIGN`.
     """
 
-    head: bytes
-    leaves: list[AnyArray | torch.Tensor]
+    head: bytes = field(repr=False)
+    leaves: list[AnyArray | torch.Tensor] = field(repr=False)
     n_bytes: int
-    tensors: list[torch.Tensor]
+    tensors: list[torch.Tensor] = field(repr=False)
     n_tensor_bytes: int
 
     def write(self, buffer: torch.Tensor) -> None:
@@ -100,7 +100,7 @@ def write_tensors(tensors: Iterable[torch.Tensor], buffer: torch.Tensor) -> None
         start = aligned(stop)
 
 
-def settled(tree: object, device: torch.device, tensors: torch.Tensor) -> object:
+def on_device(tree: object, device: torch.device, tensors: torch.Tensor) -> object:
     """Return ``tree`` on ``device``: what is elsewhere is read from ``tensors``, where `write_tensors` wrote it."""
     start = 0
 
@@ -119,10 +119,10 @@ def unpack(buffer: torch.Tensor, tensors: torch.Tensor | None = None) -> object:
     """Return the tree whose frame is in ``buffer``, (n,) uint8 on the CPU, starting at a multiple of 16 of its storage.
 
     ``tensors``: (m,) uint8 on any device, with those that travelled apart; they become views of it. Large leaves of the
-    frame are views of the buffer, small ones copies. Raises `BadPayload` where the bytes are no parcel.
+    frame are views of the buffer, small ones copies. Raises `BadPayload` if the bytes are not a parcel.
     """
     if len(buffer) < PREFIX.size:
-        raise BadPayload(f"{len(buffer)} bytes are no parcel.")
+        raise BadPayload(f"a parcel begins with {PREFIX.size} bytes; got {len(buffer)}.")
     magic, version, _, length, checksum = PREFIX.unpack(buffer[: PREFIX.size].numpy().tobytes())
     if (magic, version) != (MAGIC, VERSION):
         raise BadPayload(f"the parcel begins with {magic!r}, version {version}; expected {MAGIC!r}, version {VERSION}.")
@@ -149,7 +149,7 @@ def unpack(buffer: torch.Tensor, tensors: torch.Tensor | None = None) -> object:
 
 
 def _taken(leaf: AnyArray | np.generic | bytes, path: str) -> tuple[tuple[object, ...], AnyArray]:
-    """Return what must be known about a leaf that is no tensor, and its numbers as an array of any strides."""
+    """Return what must be known about a leaf other than a tensor, and its numbers as an array of any strides."""
     if isinstance(leaf, bytes):
         return ("bytes", len(leaf)), np.frombuffer(leaf, dtype=np.uint8)
     array = np.asarray(leaf)
@@ -184,7 +184,7 @@ def _read(about: tuple[object, ...], buffer: torch.Tensor) -> torch.Tensor:
             flat = buffer[:n_bytes].view(dtype) if n_bytes else torch.empty(0, dtype=dtype, device=buffer.device)
             tensor = flat.view(shape)
             return (tensor.movedim(-1, 1) if last else tensor).requires_grad_(requires_grad)
-    raise BadPayload(f"{about!r} describes no tensor.")
+    raise BadPayload(f"{about!r} does not describe a tensor.")
 
 
 def _leaf(about: tuple[object, ...], buffer: torch.Tensor) -> tuple[Leaf, int]:
@@ -204,7 +204,7 @@ def _leaf(about: tuple[object, ...], buffer: torch.Tensor) -> tuple[Leaf, int]:
                 view = buffer[:n_bytes].numpy().view(plain).reshape(shape)
                 array = view.copy() if n_bytes < SMALL else view
             return (array[()] if kind == "scalar" else array), n_bytes
-    raise BadPayload(f"{about!r} describes no leaf.")
+    raise BadPayload(f"{about!r} does not describe a leaf.")
 
 
 def _copied(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Buffers of the host between ranks and device, used in turn."""
+"""Pinned host buffers between ranks and device, used in turn."""
 
 from __future__ import annotations
 

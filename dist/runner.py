@@ -11,10 +11,10 @@ from typing import NamedTuple, Protocol, TypeAlias
 from .errors import ExchangeError
 from .executor import Delivery, Executor
 from .meeting import Patience
-from .source import Weighed
+from .source import WeighedPack
 from .streams import Event as DeviceEvent
 
-__all__ = ["Answer", "Beside", "Inline", "Runner"]
+__all__ = ["Answer", "Background", "Inline", "Runner"]
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class Order(NamedTuple):
     """What the training loop asks for."""
 
     step: int
-    packs: Sequence[Weighed]
+    packs: Sequence[WeighedPack]
     error: Exception | None  # what the source raised
     ready: DeviceEvent | None  # when the device has made the packs
 
@@ -40,7 +40,7 @@ class Runner(Protocol):
     def order(self, order: Order) -> None: ...
     def take(self) -> Answer: ...
     def close(self) -> bool:
-        """End; again is harmless. Return whether everything has come to rest."""
+        """End; again is harmless. Return whether nothing runs any more."""
         ...
 
     @property
@@ -65,7 +65,7 @@ class Inline:
         self._orders.append(order)
 
     def take(self) -> Answer:
-        with self._patience.tried():
+        with self._patience.waiting():
             answer = _run(self._executor, self._orders.pop(0))
         self._over = not isinstance(answer, Delivery)
         return answer
@@ -77,10 +77,10 @@ class Inline:
         return True
 
 
-class Beside:
+class Background:
     """One daemon thread, which knows neither the loader nor its iterator: dropping these ends it.
 
-    The queues are bounded by who orders: no more than ``depth`` + 1 steps are under way.
+    Its queues have no limit of their own: `Pass` orders no more than ``depth`` + 1 steps ahead.
     """
 
     def __init__(self, executor: Executor, patience: Patience, stop: Event) -> None:
@@ -100,7 +100,7 @@ class Beside:
         self._orders.put(order)
 
     def take(self) -> Answer:
-        with self._patience.tried():
+        with self._patience.waiting():
             while True:
                 try:
                     return self._answers.get(timeout=LOOK_S)
@@ -119,10 +119,10 @@ class Beside:
 
 
 def _serve(executor: Executor, orders: SimpleQueue[Order | None], answers: SimpleQueue[Answer], stop: Event) -> None:
-    """The thread: no local outlives its step, or the last packs would stay alive while it waits."""
+    """Run steps until the pass is over. Locals are deleted after each: else its packs would stay alive meanwhile."""
     over = False
     try:
-        executor.adopt()
+        executor.begin_thread()
         while not over and not stop.is_set():
             order = orders.get()
             if order is None:
@@ -144,7 +144,7 @@ def _run(executor: Executor, order: Order) -> Answer:
 
 
 def _withdraw(executor: Executor) -> None:
-    """Tell the others that this rank comes no more, if the store still lives."""
+    """Tell the others that this rank will not come again, if the store still lives."""
     try:
         executor.meeting.close()
     except (ExchangeError, RuntimeError) as error:

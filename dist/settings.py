@@ -1,4 +1,4 @@
-"""What a loader is told once: the same on every rank, compared before anything else."""
+"""The arguments of a loader that every rank must share: checked, and compared before anything else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from balancers import Balancer, Cap, Counts, Grid, Plan, Problem
 from packing.algorithm import Algorithm
 from packing.arrays import Int32, Int64, as_int
 
-from .agreement import Form, Table
+from .agreement import MessageFormat, Table
 from .errors import InvalidLoader
 
 __all__ = ["AtEnd", "Mode", "Settings", "chosen", "is_portable", "require_balancer"]
@@ -41,7 +41,7 @@ class AtEnd(Enum):
 
 @dataclass(frozen=True)
 class Settings:
-    """The arguments of a loader that every rank must share."""
+    """What ranks must share, and what follows from it for a step."""
 
     balancer: Balancer
     grid: Grid
@@ -62,30 +62,30 @@ class Settings:
         at_end: str,
         mode: str,
     ) -> Settings:
-        """Raises `InvalidLoader`."""
+        """Return the settings of these arguments of `BalancedLoader`. Raises `InvalidLoader`."""
         require_balancer(balancer)
         if grid.n_steps != 1:
             raise InvalidLoader(f"a loader acts on one step at a time; got {grid!r}. Use n_steps=1.")
         places = as_int("packs_per_cell", packs_per_cell, InvalidLoader, least=1)
         if not isinstance(caps, Mapping):
-            raise InvalidLoader(f"caps must be a mapping from amounts to the most in a cell; got {caps!r}.")
+            raise InvalidLoader(f"caps must map names of amounts to their most in a cell; got {caps!r}.")
         names = tuple(dict.fromkeys((*amounts, *caps)))
         both = sorted({*names} & {*grid.stages, "packs"})
         if both:
-            raise InvalidLoader(f"{both} are loads or counted anyway; amounts and caps have names of their own.")
+            raise InvalidLoader(f"amounts and caps must not be named {both}, as stages or totals are. Rename them.")
         limits = tuple((name, as_int(f"caps[{name!r}]", most, InvalidLoader, least=0)) for name, most in caps.items())
         ends, mode_ = chosen("at_end", AtEnd, at_end), chosen("mode", Mode, mode)
         return cls(balancer, grid, places, names, limits, ends, mode_)
 
     @property
-    def places(self) -> int:
+    def packs_per_rank(self) -> int:
         """Packs of one rank in a full step."""
         return self.grid.n_micro_steps * self.packs_per_cell
 
     @cached_property
-    def form(self) -> Form:
+    def message_format(self) -> MessageFormat:
         """The message that these settings need."""
-        return Form(self.grid.n_ranks, self.places, len(self.grid.stages), len(self.amounts))
+        return MessageFormat(self.grid.n_ranks, self.packs_per_rank, len(self.grid.stages), len(self.amounts))
 
     @cached_property
     def portable(self) -> bool:
@@ -93,7 +93,7 @@ class Settings:
         return is_portable(self.balancer)
 
     def word(self) -> str:
-        """What ranks compare: equal where these settings, and the versions that matter, are."""
+        """What ranks compare, as text: these settings, and the version of Python."""
         return f"{self!r}, Python {platform.python_version()}"
 
     def home(self, table: Table) -> Int64:
@@ -101,15 +101,19 @@ class Settings:
         return table.place // self.packs_per_cell * self.grid.n_ranks + table.home_rank
 
     def ended(self, counts: Int64) -> bool:
-        """Return whether there is no such step: ranks bring ``counts`` packs, (n_ranks,)."""
+        """Return whether the pass is over, where ranks bring ``counts`` packs to the next step, (n_ranks,)."""
         if self.at_end is AtEnd.PAD:
             return not counts.any()
-        return bool((counts < self.places).any())
+        return bool((counts < self.packs_per_rank).any())
 
     def problem(self, table: Table, step: int) -> Problem:
-        """Return the problem of one step; counts that only a full step can meet give way where packs are missing."""
+        """Return the problem of one step.
+
+        Where packs are missing, counts that only a full step can meet are relaxed: EQUAL becomes PADDED, and a pair has
+        no fewest.
+        """
         grid = self.grid
-        if int(table.counts.sum()) < self.places * grid.n_ranks:
+        if int(table.counts.sum()) < self.packs_per_rank * grid.n_ranks:
             if grid.counts is Counts.EQUAL:
                 grid = replace(grid, counts=Counts.PADDED)
             elif not isinstance(grid.counts, Counts):
@@ -119,8 +123,8 @@ class Settings:
         loads = table.loads[:, 0] if len(grid.stages) == 1 else table.loads
         return Problem(loads, grid, self.home(table), table.n_bytes + table.n_tensor_bytes, step, constraints=caps)
 
-    def fill(self, held: Int64) -> Int64:
-        """Return how many packs each cell shall hold, dummies included, given what it ``held``, (n_cells,)."""
+    def cell_counts(self, held: Int64) -> Int64:
+        """Return how many packs each cell must run, dummies included, where it ``held`` so many, both (n_cells,)."""
         fixed = self.grid.counts in (Counts.EQUAL, Counts.PADDED)
         return np.maximum(held, self.packs_per_cell if fixed else 1)
 
@@ -133,7 +137,7 @@ class Settings:
             return
         rng = np.random.default_rng(0)
         for trial, largest in enumerate((9, 1_000, 10**6, 10**6)):
-            counts = np.full(self.grid.n_ranks, self.places)
+            counts = np.full(self.grid.n_ranks, self.packs_per_rank)
             counts[-1] -= trial == 3  # a step with a pack missing
             n = int(counts.sum())
             table = Table(
@@ -165,13 +169,13 @@ def chosen(name: str, kind: type[E], value: object) -> E:
 
 
 def require_balancer(balancer: object) -> None:
-    """Raise `InvalidLoader` for what is no balancer."""
+    """Raise `InvalidLoader` unless ``balancer`` is a `Balancer`."""
     if not isinstance(balancer, Balancer):
-        raise InvalidLoader(f"balancer must be a Balancer; got {balancer!r}. BALANCERS.parse reads texts.")
+        raise InvalidLoader(f"balancer must be a Balancer; got {balancer!r}. BALANCERS.parse makes one of a text.")
 
 
 def is_portable(value: object) -> bool:
-    """Whether a balancer, and all balancers inside it, give the same plan on every machine."""
+    """Return whether a balancer, and all balancers inside it, give the same plan on every machine."""
     if isinstance(value, tuple):
         return all(map(is_portable, value))
     if not isinstance(value, Algorithm):

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple, Protocol, TypeAlias, cast
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 from torch.utils.data import DataLoader, RandomSampler
 
@@ -15,21 +15,23 @@ from packing.arrays import as_int
 
 from .errors import CannotResume, CannotWrap, InvalidLoader
 
-__all__ = ["Loads", "Position", "Source", "Weighed", "check_source"]
+__all__ = ["Loads", "Position", "Source", "WeighedPack", "check_source"]
 
 log = logging.getLogger(__name__)
 
-Loads: TypeAlias = Callable[[object], "int | Sequence[int] | Mapping[str, int]"]
+T = TypeVar("T")
+
+Loads: TypeAlias = Callable[[T], "int | Sequence[int] | Mapping[str, int]"]
 COMMUNICATING = ("DataLoaderShard", "DataLoaderDispatcher")  # of accelerate: collectives inside iteration
 
 
-class Weighed(NamedTuple):
+class WeighedPack(NamedTuple):
     """A pack of this rank with what it costs and holds."""
 
     pack: object
     number: int  # in the source, from 0 in each pass
-    loads: tuple[int, ...]
-    amounts: tuple[int, ...]
+    loads: tuple[int, ...]  # one per stage
+    amounts: tuple[int, ...]  # one per name of amounts and caps
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Position:
 
     drawn: int  # packs taken from the source in this pass
     state: object  # the source's own state_dict(), or None
-    carried: tuple[Weighed, ...]  # packs of the pass before that were still to come
+    carried: tuple[WeighedPack, ...]  # packs of the pass before that were still to come
     ended: bool = False  # whether the source had no more: its own state may then be that of a new beginning
 
 
@@ -52,7 +54,7 @@ class Source:
     def __init__(
         self,
         packs: Iterable[object],
-        loads: Loads,
+        loads: Loads[object],
         stages: tuple[str, ...],
         amounts: tuple[str, ...],
         position: Position,
@@ -71,7 +73,7 @@ class Source:
                 )
             cast("_Stateful", packs).load_state_dict(position.state)
         self._ended = position.ended and position.state is not None
-        # starts DataLoader workers: before our thread, on this one
+        # this starts DataLoader workers: here, on the training loop's thread, and before the exchange thread is started
         self._iterator: Iterator[object] = iter(() if self._ended else packs)
         if position.drawn and position.state is None:
             if _draws_anew(packs):
@@ -95,12 +97,12 @@ class Source:
         """Packs of this pass so far: those carried over, and those drawn."""
         return self._drawn - self._first
 
-    def pull(self, n: int) -> list[Weighed]:
+    def pull(self, n: int) -> list[WeighedPack]:
         """Return the next ``n`` packs, fewer at the end. Raises what the source or ``loads`` raises."""
         pulled = [self._carried.popleft() for _ in range(min(n, len(self._carried)))]
         for pack in islice(self._iterator, n - len(pulled)):
             loads, amounts = self._weigh(pack)
-            pulled.append(Weighed(pack, self._drawn, loads, amounts))
+            pulled.append(WeighedPack(pack, self._drawn, loads, amounts))
             self._drawn += 1
         self._ended = self._ended or len(pulled) < n
         return pulled
@@ -138,7 +140,7 @@ class Source:
 
 
 class _Stateful(Protocol):
-    """A source that can say where it is."""
+    """A source that says where it is, such as torchdata's StatefulDataLoader."""
 
     def state_dict(self) -> object: ...
     def load_state_dict(self, state: object) -> None: ...
@@ -157,6 +159,6 @@ def check_source(packs: object) -> None:
 
 
 def _draws_anew(packs: Iterable[object]) -> bool:
-    """Return whether a source is a DataLoader whose order follows from the global random state."""
+    """Return whether a source is a DataLoader that shuffles by the global random state: differently in each process."""
     sampler = packs.sampler if isinstance(packs, DataLoader) else None
     return isinstance(sampler, RandomSampler) and sampler.generator is None

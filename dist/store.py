@@ -1,4 +1,4 @@
-"""The rendezvous store of the job: what is used of it, the part that is a loader's, and who takes it away by dying."""
+"""The rendezvous store of the job: what is used of it, a loader's part of it, and in whose process it lives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch.distributed as td
 
 from .errors import ExchangeError, RankLost
 
-__all__ = ["Holder", "Store", "another", "store_of", "under"]
+__all__ = ["Store", "StoreHolder", "cloned", "prefixed", "store_of"]
 
 STORE_TIMEOUT = timedelta(seconds=30)  # of one request; a store that takes longer is gone
 
@@ -32,13 +32,13 @@ class Store(Protocol):
 
 
 @dataclass(frozen=True)
-class Holder:
+class StoreHolder:
     """In whose process the store lives: that of one of our ranks, or of somebody else (None)."""
 
     rank: int | None
 
     @classmethod
-    def among(cls, ranks: list[int]) -> Holder:
+    def among(cls, ranks: list[int]) -> StoreHolder:
         """Rank 0 of the job holds it, unless torchrun does."""
         ours = 0 in ranks and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
         return cls(ranks.index(0) if ours else None)
@@ -60,7 +60,7 @@ class Holder:
         return RankLost(text, () if self.rank is None else (self.rank,), step, phase)
 
 
-def another(store: Store) -> Store:
+def cloned(store: Store) -> Store:
     """Return a connection of its own, for another thread: a store serves one at a time.
 
     Where the store is gone, connecting would be tried for as long as a request may take; asking tells at once.
@@ -73,13 +73,14 @@ def store_of(ranks: list[int], rank: int) -> tuple[str, Store]:
     """Return the name of this loader, the n-th that these ranks build, and its part of the rendezvous store."""
     if not ranks:
         return "evenstep", cast("Store", td.HashStore())  # type: ignore[attr-defined]
-    job = another(cast("Store", td.distributed_c10d._get_default_store()))
+    job = cloned(cast("Store", td.distributed_c10d._get_default_store()))
     job.set_timeout(STORE_TIMEOUT)  # type: ignore[attr-defined]
     life = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     ours = f"evenstep/{life}/{'-'.join(map(str, ranks)) if len(ranks) < 9 else crc32(repr(ranks).encode())}"
-    name = f"{ours}/{under(ours, job).add(f'loaders of {rank}', 1)}"
-    return name, under(name, job)
+    name = f"{ours}/{prefixed(ours, job).add(f'loaders of {rank}', 1)}"
+    return name, prefixed(name, job)
 
 
-def under(prefix: str, store: Store) -> Store:
+def prefixed(prefix: str, store: Store) -> Store:
+    """Return the part of ``store`` whose keys begin with ``prefix``."""
     return cast("Store", td.PrefixStore(prefix, store))  # type: ignore[attr-defined, arg-type]

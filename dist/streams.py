@@ -13,7 +13,7 @@ __all__ = ["CpuStreams", "CudaStreams", "Event", "Stream", "Streams", "streams_o
 
 
 class Event(Protocol):
-    """A mark in a stream, passed once all work before it is done."""
+    """What is used of a ``torch.cuda.Event``: a mark in a stream, passed once all work before it is done."""
 
     def query(self) -> bool:
         """Return whether it has passed."""
@@ -36,7 +36,7 @@ class Streams(Protocol):
 
     @property
     def device(self) -> torch.device: ...
-    def adopt(self) -> None:
+    def make_current(self) -> None:
         """Make the device current in a new thread, which would begin on another."""
         ...
 
@@ -64,7 +64,7 @@ class CudaStreams:
     def __init__(self, device: torch.device) -> None:
         self.device = device
 
-    def adopt(self) -> None:
+    def make_current(self) -> None:
         torch.cuda.set_device(self.device)
 
     def current(self) -> Stream:
@@ -88,7 +88,7 @@ class CpuStreams:
 
     device = torch.device("cpu")
 
-    def adopt(self) -> None:
+    def make_current(self) -> None:
         pass
 
     def current(self) -> Stream:
@@ -139,7 +139,9 @@ def streams_of(device: torch.device | str | None) -> Streams | None:
     if wanted.type != "cuda":
         raise InvalidLoader(refusal)
     if not torch.cuda.is_available():
-        raise InvalidLoader(f"device is {str(device)!r}, but torch finds no GPU here. Leave device out, or mend CUDA.")
+        raise InvalidLoader(
+            f"device is {str(device)!r}, but torch finds no GPU here. Leave device out, or repair CUDA."
+        )
     index = torch.cuda.current_device() if wanted.index is None else wanted.index
     n_gpus = torch.cuda.device_count()
     if index >= n_gpus:

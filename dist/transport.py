@@ -18,9 +18,9 @@ from .errors import ExchangeTimeout, InvalidLoader
 from .exchange import CHUNK, Route
 from .settings import chosen
 from .streams import Event, Streams
-from .watch import passed
+from .watchdog import passed
 
-__all__ = ["CLOSE_S", "DeviceTransport", "HostTransport", "NoTransport", "Transport", "Via"]
+__all__ = ["CLOSE_S", "DeviceTransport", "HostTransport", "NoTransport", "Transport", "TransportKind"]
 
 GROUP_TIMEOUT = timedelta(seconds=4)  # all ranks have met before: it covers the transfer of one chunk alone
 BEYOND_S = 3600.0  # NCCL ends the process when its own time is up: that must be long after ours
@@ -29,7 +29,7 @@ CLOSE_S = 3.0  # what is under way when a group is freed may take this long
 ONE_QUEUE = "CUDA_DEVICE_MAX_CONNECTIONS"
 
 
-class Via(Enum):
+class TransportKind(Enum):
     """How the tensors of packs travel between ranks that deliver them on a device."""
 
     HOST = "host"  # gloo, beside the training loop
@@ -37,28 +37,28 @@ class Via(Enum):
     DEVICE_ONE_QUEUE = "device-one-queue"  # the same, though the device has one hardware queue for all streams
 
     @classmethod
-    def checked(cls, transport: str, streams: Streams | None) -> Via:
+    def checked(cls, transport: str, streams: Streams | None) -> TransportKind:
         """Raises `InvalidLoader`."""
-        via = chosen("transport", cls, transport)
-        if via is cls.HOST:
-            return via
+        kind = chosen("transport", cls, transport)
+        if kind is cls.HOST:
+            return kind
         if streams is None:
             raise InvalidLoader(f'transport={transport!r} needs the device that packs are delivered on: device="cuda".')
         if streams.device.type == "cpu":
-            return via
+            return kind
         if not td.is_nccl_available():
             raise InvalidLoader(f'transport={transport!r} needs NCCL, which this torch lacks. Use transport="host".')
-        if via is cls.DEVICE and os.environ.get(ONE_QUEUE) == "1":
+        if kind is cls.DEVICE and os.environ.get(ONE_QUEUE) == "1":
             raise InvalidLoader(
                 f"{ONE_QUEUE} is 1: an exchange that waits for a late rank would hold up all that this rank enqueues "
                 f'behind it. Set it to 8 or more, use transport="host", or accept that: transport='
                 f"{cls.DEVICE_ONE_QUEUE.value!r}."
             )
-        return via
+        return kind
 
 
 class Transport(Protocol):
-    """How integers and bytes reach other ranks. Errors of the connection are RuntimeErrors."""
+    """How integers and bytes reach other ranks. A connection that breaks raises a RuntimeError."""
 
     def gather(self, message: Int64) -> Int64:
         """Return the messages of all ranks, (n_ranks, length)."""
@@ -161,8 +161,9 @@ class NoTransport:
 def _group(ranks: list[int], name: str, backend: str, timeout: timedelta) -> td.ProcessGroup | None:
     """Return a new group, under a ``name`` that no group had before.
 
-    ``new_group`` names a group of some ranks by how many groups a process has: ranks that have more than others look
-    for each other in vain, and a name that comes again once its group is freed leads to addresses that are no more.
+    ``new_group`` names a group of some ranks by how many groups the process has. Ranks that have more of them than
+    others would look for each other under different names; and a name that is used again, once its group is freed,
+    leads to addresses that no longer exist.
     """
     c10d = td.distributed_c10d
     places = {rank: place for place, rank in enumerate(ranks)}

@@ -116,7 +116,7 @@ def _up(structure: Structure, leaf: Callable[[], Leaf]) -> object:
                 object.__setattr__(made, name, _up(node, leaf))
             return made
         case tuple():
-            raise BadPayload(f"{structure[:1]} is no kind of container.")
+            raise BadPayload(f"{structure[:1]} is not a kind of container.")
     return structure
 
 
@@ -130,7 +130,7 @@ def _can_be_filled(kind: type) -> bool:
 
 
 def _held(value: object, kind: type) -> dict[str, object]:
-    """Return the attributes of a dataclass that are set, also those that are no fields, but for what it would cache."""
+    """Return the attributes of a dataclass that are set, fields or not, without cached properties."""
     names = dict.fromkeys([*(each.name for each in fields(kind)), *getattr(value, "__dict__", ())])
     return {
         name: getattr(value, name)
@@ -155,4 +155,4 @@ def _class(path: str) -> type:
         found = getattr(found, part, None)
     if isinstance(found, type) and (is_dataclass(found) or (issubclass(found, tuple) and hasattr(found, "_fields"))):
         return found
-    raise BadPayload(f"{path} is no dataclass and no namedtuple here; all ranks must run the same code.")
+    raise BadPayload(f"{path} is not a dataclass or namedtuple on this rank; all ranks must run the same code.")

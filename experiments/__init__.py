@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from .even import EvenRow as EvenRow
     from .even import even_rows as even_rows
     from .exchange import Exchange as Exchange
+    from .exchange import ExchangeRow as ExchangeRow
     from .exchange import RankEnded as RankEnded
-    from .exchange import Way as Way
     from .exchange import exchange_here as exchange_here
     from .exchange import spawn_exchange as spawn_exchange
     from .files import CannotWrite as CannotWrite
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from .optima import read_instances as read_instances
     from .optima import solve as solve
     from .optima import solve_bins as solve_bins
-    from .packing_peers import FacedPacker as FacedPacker
     from .packing_peers import PackingPeer as PackingPeer
-    from .packing_peers import face_packing_peer as face_packing_peer
-    from .peers import Faced as Faced
-    from .peers import Missed as Missed
+    from .packing_peers import PackingPeerRow as PackingPeerRow
+    from .packing_peers import compare_with_packing_peer as compare_with_packing_peer
     from .peers import Peer as Peer
-    from .peers import face_peer as face_peer
+    from .peers import PeerRow as PeerRow
+    from .peers import SkippedPeer as SkippedPeer
+    from .peers import compare_with_peer as compare_with_peer
     from .plot import draw_loads as draw_loads
     from .reproduce import Reproduce as Reproduce
     from .reproduce import ReproducedRow as ReproducedRow
@@ -68,7 +68,7 @@ _NAMES = {
     **{name: f"experiments.even:{name}" for name in ("Even", "EvenRow", "even_rows")},
     **{
         name: f"experiments.exchange:{name}"
-        for name in ("Exchange", "RankEnded", "Way", "exchange_here", "spawn_exchange")
+        for name in ("Exchange", "RankEnded", "ExchangeRow", "exchange_here", "spawn_exchange")
     },
     "CannotWrite": "experiments.files:CannotWrite",
     **{name: f"experiments.gaps:{name}" for name in ("Gap", "Gaps", "measure_gaps")},
@@ -86,8 +86,11 @@ _NAMES = {
             "solve_bins",
         )
     },
-    **{name: f"experiments.packing_peers:{name}" for name in ("FacedPacker", "PackingPeer", "face_packing_peer")},
-    **{name: f"experiments.peers:{name}" for name in ("Faced", "Missed", "Peer", "face_peer")},
+    **{
+        name: f"experiments.packing_peers:{name}"
+        for name in ("PackingPeerRow", "PackingPeer", "compare_with_packing_peer")
+    },
+    **{name: f"experiments.peers:{name}" for name in ("PeerRow", "SkippedPeer", "Peer", "compare_with_peer")},
     "draw_loads": "experiments.plot:draw_loads",
     **{name: f"experiments.reproduce:{name}" for name in ("Reproduce", "ReproducedRow", "reproduce")},
     "draw_front": "experiments.reproduce_plot:draw_front",

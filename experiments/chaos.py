@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
 from typing import NamedTuple
 
 import numpy as np
@@ -102,28 +103,35 @@ def run_trials(config: Chaos) -> Iterator[Trial]:
             theirs.close()
             ends.append(ours)
             port = port or ours.recv()
-        survivors = [rank for rank in range(config.ranks) if rank != victim]
-        problems, told = [], []
-        for rank in survivors:
-            if not ends[rank].poll(120):
-                problems.append(f"rank {rank} hangs")
-                continue
-            try:
-                told.append(ends[rank].recv())
-            except EOFError:
-                problems.append(f"rank {rank} died")
-        for rank in survivors:
-            processes[rank].join(10)
-            if processes[rank].exitcode in (0, None):
-                problems.append(f"rank {rank} ended with {processes[rank].exitcode}")
-        for process in processes:
-            process.kill()
-            process.join(10)
-        problems += [f"{kind}: {text}" for kind, text, _ in told if kind in ("AssertionError", "nothing")]
+        told, problems = _heard(config, victim, processes, ends)
         slowest = max((seconds for _, _, seconds in told), default=0.0)
-        if slowest > config.timeout_s + BOUND_S:
-            problems.append(f"an error took {slowest:.1f} s")
         yield Trial(fault, workers, step, slowest, tuple(kind for kind, _, _ in told), "; ".join(problems))
+
+
+def _heard(
+    config: Chaos, victim: int, processes: list[ForkServerProcess], ends: list[Connection]
+) -> tuple[list[tuple[str, str, float]], list[str]]:
+    """Wait for the survivors and kill all; return their errors (kind, text, seconds), and what is wrong with them."""
+    survivors = [rank for rank in range(config.ranks) if rank != victim]
+    problems, told = [], []
+    for rank in survivors:
+        if not ends[rank].poll(120):
+            problems.append(f"rank {rank} hangs")
+            continue
+        try:
+            told.append(ends[rank].recv())
+        except EOFError:
+            problems.append(f"rank {rank} died")
+    for rank in survivors:
+        processes[rank].join(10)
+        if processes[rank].exitcode in (0, None):
+            problems.append(f"rank {rank} ended with {processes[rank].exitcode}")
+    for process in processes:
+        process.kill()
+        process.join(10)
+    problems += [f"{kind}: {text}" for kind, text, _ in told if kind in ("AssertionError", "nothing")]
+    problems += [f"an error took {seconds:.1f} s" for _, _, seconds in told if seconds > config.timeout_s + BOUND_S]
+    return told, problems
 
 
 def summary(trials: list[Trial]) -> list[tuple[str, str, int, int, float, str]]:
@@ -174,7 +182,7 @@ def _rank(
         source,
         balancer=_Astray(step) if astray else LPT(),
         grid=Grid(config.ranks, counts=Counts.EQUAL),
-        loads=lambda pack: int(pack["load"]),  # type: ignore[index]
+        loads=lambda pack: int(pack["load"]),
         packs_per_cell=PACKS,
         timeout=config.timeout_s,
     )

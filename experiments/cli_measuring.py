@@ -123,10 +123,10 @@ def optima(
 def peers(
     json_file: JsonFile = None,
 ) -> None:
-    """Face packages of others, where installed: their time and cost divided by ours on the same loads or lengths.
+    """Compare with other packages, where installed: their time and cost divided by ours on the same loads or lengths.
 
     Each is compared with the balancer that computes the same, and with Auto. Above 1, theirs takes or costs more.
-    Loads are uniform and lognormal, on ranks x packs per rank, with free counts. Packing packages are faced on
+    Loads are uniform and lognormal, on ranks x packs per rank, with free counts. Packing packages are compared on
     lognormal lengths in packs of 8,192. Compiling is not counted.
 
     JSON: rows [{package, algorithm, case, ours, peer_us, ours_us, time_ratio, cost_ratio, auto_time_ratio,
@@ -135,15 +135,15 @@ def peers(
     if json_file:
         ensure_writable(json_file)
     from .measurements import packing_peers_table, peers_table
-    from .packing_peers import PACKING_PEERS, face_packing_peer
-    from .peers import PEERS, face_peer
+    from .packing_peers import PACKING_PEERS, compare_with_packing_peer
+    from .peers import PEERS, compare_with_peer
 
     with progress_bar() as progress:
-        rows = [row for peer in progress.track(PEERS, description="facing peers") for row in face_peer(peer)]
+        rows = [row for peer in progress.track(PEERS, description="peers") for row in compare_with_peer(peer)]
         packing = [
             row
-            for peer in progress.track(PACKING_PEERS, description="facing packing peers")
-            for row in face_packing_peer(peer)
+            for peer in progress.track(PACKING_PEERS, description="packing peers")
+            for row in compare_with_packing_peer(peer)
         ]
     if json_file:
         write_atomically(json_file, json_bytes({"rows": [*map(asdict, rows)], "packing": [*map(asdict, packing)]}))

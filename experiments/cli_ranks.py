@@ -59,15 +59,15 @@ def exchange(
             import torch.distributed as td
 
             td.init_process_group("gloo")
-            ways, first = exchange_here(config, tick), td.get_rank() == 0
+            rows, first = exchange_here(config, tick), td.get_rank() == 0
             td.destroy_process_group()
         else:
-            ways, first = spawn_exchange(config, tick), True
+            rows, first = spawn_exchange(config, tick), True
     if not first:
         return
     if json_file:
-        write_atomically(json_file, json_bytes({"rows": [way._asdict() for way in ways]}))
-    output().print(exchange_table(ways))
+        write_atomically(json_file, json_bytes({"rows": [row._asdict() for row in rows]}))
+    output().print(exchange_table(rows))
 
 
 def chaos(

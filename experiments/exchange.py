@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypedDict
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from balancers import LPT, Balancer, Counts, Grid
 from dist import BalancedLoader, StepRecord
 from packing.errors import EvenstepError
 
-__all__ = ["Exchange", "RankEnded", "Way", "exchange_here", "spawn_exchange"]
+__all__ = ["Exchange", "ExchangeRow", "RankEnded", "exchange_here", "spawn_exchange"]
 
 WARM_UP = 5  # steps that are not counted
 
@@ -43,8 +43,11 @@ class Exchange:
     seed: int = 0
 
 
-class Way(NamedTuple):
-    """One way of delivering packs: means over steps and ranks, of rank 0 where a rank is meant."""
+class ExchangeRow(NamedTuple):
+    """One way of delivering packs: means over steps, but medians of ``step_ms`` and ``exposed_ms``.
+
+    Bytes moved and imbalance are of all ranks, the rest is of rank 0.
+    """
 
     name: str
     step_ms: float
@@ -53,12 +56,17 @@ class Way(NamedTuple):
     exchange_ms: float
     meet_ms: float
     moved_mb: float
-    mb_per_s: float  # sent, of rank 0, while it exchanges
+    mb_per_s: float  # sent, while it exchanges
     imbalance_before: float
     imbalance_after: float
     rss_growth_mb: float
     threads_growth: int
     files_growth: int
+
+
+class _Pack(TypedDict):
+    load: int
+    pixels: torch.Tensor
 
 
 class _Packs:
@@ -69,33 +77,38 @@ class _Packs:
         n_bytes = int(config.mb * 1e6 / config.packs_per_cell)
         self._contents = [torch.full((n_bytes,), i, dtype=torch.uint8) for i in range(8)]
 
-    def __iter__(self) -> Iterator[dict[str, object]]:
+    def __iter__(self) -> Iterator[_Pack]:
         while True:
             load = int(self._rng.lognormal(6, 1))
             yield {"load": load, "pixels": self._contents[load % 8]}
 
 
-def exchange_here(config: Exchange, tick: Callable[[str, int], None]) -> list[Way]:
-    """Run all ways on this rank of an initialised job. ``tick`` is told each step. Collective."""
+def exchange_here(config: Exchange, tick: Callable[[str, int], None]) -> list[ExchangeRow]:
+    """Measure all ways of delivering packs, as a rank of an initialised job. Collective. ``tick`` is told each step."""
     bare = _Bare(int(config.mb * 1e6))
     return [
         _measured(config, "off", "off", True, tick),
         _measured(config, "synchronous", "balance", False, tick, bare),
         _measured(config, "overlapped", "balance", True, tick),
-        bare.way(),
+        bare.row(),
     ]
 
 
 def _measured(
-    config: Exchange, name: str, mode: str, overlap: bool, tick: Callable[[str, int], None], bare: _Bare | None = None
-) -> Way:
+    config: Exchange,
+    name: str,
+    mode: Literal["balance", "off"],
+    overlap: bool,
+    tick: Callable[[str, int], None],
+    bare: _Bare | None = None,
+) -> ExchangeRow:
     """``bare``: what takes turns with the steps."""
     records: list[StepRecord] = []
     loader = BalancedLoader(
         _Packs(config, td.get_rank()),
         balancer=config.balancer,
         grid=Grid(config.ranks, counts=Counts.EQUAL),
-        loads=lambda pack: int(pack["load"]),  # type: ignore[index]
+        loads=lambda pack: pack["load"],
         packs_per_cell=config.packs_per_cell,
         mode=mode,
         overlap=overlap,
@@ -127,7 +140,7 @@ def _measured(
         return statistics.fmean(getattr(each, field) for each in counted)
 
     exchange_us = mean("exchange_us")
-    return Way(
+    return ExchangeRow(
         name=name,
         step_ms=1e3 * statistics.median(times[WARM_UP + 1 :]),
         exposed_ms=statistics.median(each.exposed_us for each in counted) / 1e3,
@@ -167,10 +180,10 @@ class _Bare:
         self._times.append(time.perf_counter() - begin)
         self._sent += len(content)
 
-    def way(self) -> Way:
+    def row(self) -> ExchangeRow:
         took, sent, n = sum(self._times), self._sent / 1e6, len(self._times)
         moved = sent * td.get_world_size() / n
-        return Way("bare all-to-all", 0, 0, 0, 1e3 * took / n, 0, moved, sent / took, 0, 0, 0, 0, 0)
+        return ExchangeRow("bare all-to-all", 0, 0, 0, 1e3 * took / n, 0, moved, sent / took, 0, 0, 0, 0, 0)
 
 
 def _usage() -> tuple[int, int, int]:
@@ -180,7 +193,7 @@ def _usage() -> tuple[int, int, int]:
     return rss, threads, len(list(Path("/proc/self/fd").iterdir()))
 
 
-def spawn_exchange(config: Exchange, tick: Callable[[str, int], None]) -> list[Way]:
+def spawn_exchange(config: Exchange, tick: Callable[[str, int], None]) -> list[ExchangeRow]:
     """Start the ranks as processes of this machine, and return what rank 0 measured."""
     context = multiprocessing.get_context("spawn")
     store = td.TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
@@ -216,8 +229,8 @@ def _rank(config: Exchange, rank: int, port: int, end: Connection) -> None:
     torch.set_num_threads(1)
     store = td.TCPStore("127.0.0.1", port, is_master=False)  # type: ignore[attr-defined]
     td.init_process_group("gloo", store=store, rank=rank, world_size=config.ranks)
-    ways = exchange_here(config, (lambda *said: end.send(said)) if rank == 0 else (lambda *_: None))
+    rows = exchange_here(config, (lambda *said: end.send(said)) if rank == 0 else (lambda *_: None))
     if rank == 0:
-        end.send(ways)
+        end.send(rows)
     td.barrier()
     td.destroy_process_group()

@@ -18,7 +18,7 @@ def ensure_writable(path: Path) -> None:
     """Raise `CannotWrite` if `write_atomically` could not write ``path``; to be asked before long work."""
     path = path.resolve()
     if path.exists() and not path.is_file():
-        raise CannotWrite(f"cannot write {path}: it is no regular file.")
+        raise CannotWrite(f"cannot write {path}: it is not a regular file.")
     try:
         _beside(path).touch()
         _beside(path).unlink()

@@ -18,8 +18,8 @@ from .bench import Timing
 from .even import EvenRow
 from .gaps import Gap
 from .optima import Packed, Solved
-from .packing_peers import FacedPacker
-from .peers import Faced, Missed
+from .packing_peers import PackingPeerRow
+from .peers import PeerRow, SkippedPeer
 from .report import time_text
 from .reproduce import ReproducedRow
 
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from .exchange import Way  # which loads torch
+    from .exchange import ExchangeRow  # which loads torch
 
 T = TypeVar("T")
 
@@ -143,7 +143,7 @@ def bins_table(results: Iterable[Packed]) -> Table:
     return table
 
 
-def peers_table(rows: Iterable[Faced | Missed]) -> Table:
+def peers_table(rows: Iterable[PeerRow | SkippedPeer]) -> Table:
     """Return a row per peer and case, with a line between peers; why there is none stands where ours would."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     table.add_column("peer", overflow="fold")
@@ -157,7 +157,7 @@ def peers_table(rows: Iterable[Faced | Missed]) -> Table:
         if before not in (None, peer):
             table.add_section()
         before = peer
-        if isinstance(row, Missed):
+        if isinstance(row, SkippedPeer):
             table.add_row(peer, row.case, row.reason, *["-"] * 5)
             continue
         ratios = ((row.time_ratio, row.cost_ratio), (row.auto_time_ratio, row.auto_cost_ratio))
@@ -168,7 +168,7 @@ def peers_table(rows: Iterable[Faced | Missed]) -> Table:
     return table
 
 
-def packing_peers_table(rows: Iterable[FacedPacker | Missed]) -> Table:
+def packing_peers_table(rows: Iterable[PackingPeerRow | SkippedPeer]) -> Table:
     """Return a row per packing peer and size; why there is none stands where ours would."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for name in ("peer", "lengths", "ours"):
@@ -177,7 +177,7 @@ def packing_peers_table(rows: Iterable[FacedPacker | Missed]) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         peer = f"{row.package} {row.algorithm}"
-        if isinstance(row, Missed):
+        if isinstance(row, SkippedPeer):
             table.add_row(peer, row.case, row.reason, *["-"] * 4)
             continue
         times = (time_text(row.peer_us), time_text(row.ours_us), f"{row.time_ratio:,.1f}")
@@ -185,17 +185,17 @@ def packing_peers_table(rows: Iterable[FacedPacker | Missed]) -> Table:
     return table
 
 
-def exchange_table(ways: Iterable[Way]) -> Table:
-    """Return the ways of delivering packs side by side; a bare all-to-all has only bytes and time."""
+def exchange_table(rows: Iterable[ExchangeRow]) -> Table:
+    """Return the rows of delivering packs side by side; a bare all-to-all has only bytes and time."""
     table = Table("", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("step ms", "exposed", "plan", "exchange", "meet", "moved MB", "MB/s", "imbalance", "RSS MB"):
         table.add_column(name, justify="right", no_wrap=True)
-    for way in ways:
-        cells = [f"{value:,.1f}" for value in way[1:8]]
-        if not way.step_ms:
+    for row in rows:
+        cells = [f"{value:,.1f}" for value in row[1:8]]
+        if not row.step_ms:
             cells[:3], cells[4] = [""] * 3, ""
-        rest = [f"{way.imbalance_before:.3f} > {way.imbalance_after:.3f}", f"{way.rss_growth_mb:+.1f}"]
-        table.add_row(way.name, *cells, *(rest if way.step_ms else ("", "")))
+        rest = [f"{row.imbalance_before:.3f} > {row.imbalance_after:.3f}", f"{row.rss_growth_mb:+.1f}"]
+        table.add_row(row.name, *cells, *(rest if row.step_ms else ("", "")))
     return table
 
 

@@ -121,7 +121,7 @@ def _values(kind: type[Instance | BinInstance], path: Path, number: int, row: An
         name, *integers, several = (row[name] for name in names)
         for each in (*integers, *several):
             if type(each) is not int:
-                raise TypeError(f"{each!r} is no integer")
+                raise TypeError(f"{each!r} is not an integer")
         return [name, *integers, tuple(several)]
     except (KeyError, TypeError) as error:
         text = f"{', '.join(names[:-1])} and {names[-1]}"

@@ -12,9 +12,9 @@ import numpy as np
 from packing import BestFitDecreasing, FirstFitDecreasing, InvalidGroups, Packer
 from packing.arrays import Int64
 
-from .peers import PATIENCE_US, Missed, best_of, installed
+from .peers import PATIENCE_US, SkippedPeer, best_of, installed
 
-__all__ = ["PACKING_PEERS", "FacedPacker", "PackingPeer", "face_packing_peer"]
+__all__ = ["PACKING_PEERS", "PackingPeer", "PackingPeerRow", "compare_with_packing_peer"]
 
 CAPACITY = 8192
 Packs: TypeAlias = Sequence[Sequence[int]]
@@ -36,7 +36,7 @@ class PackingPeer:
 
 
 @dataclass(frozen=True)
-class FacedPacker:
+class PackingPeerRow:
     """A peer and ours on the same lengths. Ratios are peer / ours: above 1 the peer takes more."""
 
     package: str
@@ -49,13 +49,13 @@ class FacedPacker:
     packs_ratio: float
 
 
-def face_packing_peer(peer: PackingPeer, seed: int = 0) -> Iterator[FacedPacker | Missed]:
+def compare_with_packing_peer(peer: PackingPeer, seed: int = 0) -> Iterator[PackingPeerRow | SkippedPeer]:
     """Yield a row for each size, on long-tailed lengths; one row if the peer is not installed.
 
     Times are the best of a few runs, compiling not counted; ours are of `Packer.pack` whole, from a list of integers.
     """
     package = installed(peer.package, peer.algorithm)
-    if isinstance(package, Missed):
+    if isinstance(package, SkippedPeer):
         yield package
         return
     us_per_pair = 0.0  # at the size before; the peers are quadratic
@@ -63,25 +63,25 @@ def face_packing_peer(peer: PackingPeer, seed: int = 0) -> Iterator[FacedPacker 
         case = f"{n:,} samples"
         if us_per_pair * n * n > PATIENCE_US:
             seconds = us_per_pair * n * n / 1_000_000
-            yield Missed(peer.package, peer.algorithm, case, f"would take up to {seconds:,.0f} s")
+            yield SkippedPeer(peer.package, peer.algorithm, case, f"would take up to {seconds:,.0f} s")
             return
         lengths = _lengths(np.random.default_rng(seed), n)
-        row = _face(peer, package, case, lengths.tolist())
+        row = _compared(peer, package, case, lengths.tolist())
         yield row
-        if isinstance(row, Missed):
+        if isinstance(row, SkippedPeer):
             return
         us_per_pair = row.peer_us / n / n
 
 
-def _face(peer: PackingPeer, package: ModuleType, case: str, lengths: list[int]) -> FacedPacker | Missed:
+def _compared(peer: PackingPeer, package: ModuleType, case: str, lengths: list[int]) -> PackingPeerRow | SkippedPeer:
     packs, peer_us = best_of(lambda: peer.pack(package, lengths, CAPACITY))
     try:
         n_packs = _count(packs, lengths, f"{peer.package} {peer.algorithm}")
     except InvalidGroups as error:
-        return Missed(peer.package, peer.algorithm, case, str(error))
+        return SkippedPeer(peer.package, peer.algorithm, case, str(error))
     peer.ours.pack(lengths[:10], CAPACITY)  # compiles; not counted
     ours, ours_us = best_of(lambda: peer.ours.pack(lengths, CAPACITY))
-    return FacedPacker(
+    return PackingPeerRow(
         package=peer.package,
         algorithm=peer.algorithm,
         case=case,

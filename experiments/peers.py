@@ -16,7 +16,7 @@ from balancers import LPT, Auto, Balancer, InvalidPlan, KarmarkarKarp, Multifit,
 from balancers.complete_karmarkar_karp import CompleteKarmarkarKarp
 from packing.arrays import Int64
 
-__all__ = ["PATIENCE_US", "PEERS", "Faced", "Missed", "Peer", "best_of", "face_peer"]
+__all__ = ["PATIENCE_US", "PEERS", "Peer", "PeerRow", "SkippedPeer", "best_of", "compare_with_peer"]
 
 T = TypeVar("T")
 Parts: TypeAlias = Sequence[Sequence[int]]
@@ -43,7 +43,7 @@ class Peer:
 
 
 @dataclass(frozen=True)
-class Faced:
+class PeerRow:
     """A peer and ours on the same loads. Ratios are peer / ours and peer / `Auto`: above 1 the peer takes more."""
 
     package: str
@@ -59,7 +59,7 @@ class Faced:
 
 
 @dataclass(frozen=True)
-class Missed:
+class SkippedPeer:
     """A peer without figures, and why. ``case``: empty where it holds for all of them."""
 
     package: str
@@ -68,24 +68,24 @@ class Missed:
     reason: str
 
 
-def installed(package: str, algorithm: str) -> ModuleType | Missed:
+def installed(package: str, algorithm: str) -> ModuleType | SkippedPeer:
     """Return a package, or the row that says that it is not there."""
     try:
         return import_module(package)
     except ModuleNotFoundError as error:
         if error.name != package:
             raise
-        return Missed(package, algorithm, "", f"pip install {package}")
+        return SkippedPeer(package, algorithm, "", f"pip install {package}")
 
 
-def face_peer(peer: Peer, seed: int = 0) -> Iterator[Faced | Missed]:
+def compare_with_peer(peer: Peer, seed: int = 0) -> Iterator[PeerRow | SkippedPeer]:
     """Yield a row for each kind of loads and size, with free counts; one row if the peer is not installed.
 
     All take the loads as a list of integers and give each pack a rank. Times are the best of a few runs, compiling not
     counted; ours include the checks of loads and plan.
     """
     package = installed(peer.package, peer.algorithm)
-    if isinstance(package, Missed):
+    if isinstance(package, SkippedPeer):
         yield package
         return
     for kind, draw in LOADS.items():
@@ -94,27 +94,27 @@ def face_peer(peer: Peer, seed: int = 0) -> Iterator[Faced | Missed]:
             case, work = f"{kind} {n_ranks} x {per_rank}", n_ranks * n_ranks * per_rank  # ranks x packs
             if us_per_work * work > PATIENCE_US:
                 seconds = us_per_work * work / 1_000_000
-                yield Missed(peer.package, peer.algorithm, case, f"would take about {seconds:,.0f} s")
+                yield SkippedPeer(peer.package, peer.algorithm, case, f"would take about {seconds:,.0f} s")
                 break
             loads: list[int] = draw(np.random.default_rng(seed), n_ranks * per_rank).tolist()
-            row = _face(peer, package, case, loads, n_ranks)
+            row = _compared(peer, package, case, loads, n_ranks)
             yield row
-            if isinstance(row, Missed):
+            if isinstance(row, SkippedPeer):
                 break
             us_per_work = row.peer_us / work
 
 
-def _face(peer: Peer, package: ModuleType, case: str, loads: list[int], n_ranks: int) -> Faced | Missed:
+def _compared(peer: Peer, package: ModuleType, case: str, loads: list[int], n_ranks: int) -> PeerRow | SkippedPeer:
     parts, peer_us = best_of(lambda: peer.partition(package, loads, n_ranks))
     try:
         cost = _plan(parts, Problem(loads, n_ranks), f"{peer.package} {peer.algorithm}").cost
     except InvalidPlan as error:
-        return Missed(peer.package, peer.algorithm, case, str(error))
+        return SkippedPeer(peer.package, peer.algorithm, case, str(error))
     for balancer in (peer.ours, Auto()):
         balancer.plan(Problem(loads, n_ranks))  # compiles; not counted
     ours, ours_us = best_of(lambda: peer.ours.plan(Problem(loads, n_ranks)))
     auto, auto_us = best_of(lambda: Auto().plan(Problem(loads, n_ranks)))
-    return Faced(
+    return PeerRow(
         package=peer.package,
         algorithm=peer.algorithm,
         case=case,

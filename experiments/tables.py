@@ -57,11 +57,11 @@ def read_samples(path: str | Path) -> Workload:
     try:
         columns = reader(path)
     except UnicodeDecodeError as error:
-        raise BadTable(f"{path}: no UTF-8 text: {error}.") from error
+        raise BadTable(f"{path}: not UTF-8 text: {error}.") from error
     except OSError as error:  # arrow's too: some damage to a Parquet file reads as an input error
         raise BadTable(f"{path}: cannot be read: {error.strerror or _first_line(error)}.") from error
     except pa.ArrowException as error:
-        raise BadTable(f"{path}: damaged or no {path.suffix[1:]} file: {_first_line(error)}.") from error
+        raise BadTable(f"{path}: damaged, or not a {path.suffix[1:]} file: {_first_line(error)}.") from error
     if not len(columns["tokens"]):
         raise BadTable(f"{path}: the table is empty; it needs one row per sample.")
     amounts = {name: _whole_numbers(path, name, columns[name]) for name in columns if name != "source"}
@@ -145,7 +145,7 @@ def _json_object(path: Path, row: int, line: bytes) -> dict[str, object]:
         value = json.loads(line.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:  # broken UTF-8 is a ValueError too
         reason = error.msg if isinstance(error, json.JSONDecodeError) else _first_line(error)
-        raise BadTable(f"{path}: every line must be a JSON object; data row {row} is none: {reason}.") from error
+        raise BadTable(f"{path}: every line must be a JSON object; data row {row} is not one: {reason}.") from error
     if not isinstance(value, dict):
         raise BadTable(f"{path}: every line must be a JSON object; data row {row} is a {type(value).__name__}.")
     return value
@@ -160,7 +160,7 @@ def _present(path: Path, found: Iterable[str]) -> list[str]:
     found = list(found)
     for name in (*REQUIRED, *OPTIONAL):
         if found.count(name) > 1:
-            raise BadTable(f'{path}: column "{name}" is there {found.count(name)} times.')
+            raise BadTable(f'{path}: column "{name}" appears {found.count(name)} times.')
     for name in REQUIRED:
         if name not in found:
             remedy = "Add it; it is 0 for samples without images." if name == "image_tokens" else "Rename or add it."

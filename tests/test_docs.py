@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -15,21 +14,9 @@ from torch.nn.functional import scaled_dot_product_attention as attention
 
 from packing import BestFitDecreasing, Buffered, EvenPacking, Samples
 
-ROOT = Path(__file__).parents[1]
+from .documents import ROOT, run
+
 CAPACITY = 8192
-
-
-def block(document: str, heading: str) -> str:
-    """Return the first block of Python below a heading that has these words in it."""
-    found = re.search(rf"^#+ [^\n]*{heading}.*?^```python\n(.*?)^```", (ROOT / document).read_text(), re.DOTALL | re.M)
-    assert found is not None
-    return found[1]
-
-
-def run(document: str, heading: str, **given: Any) -> dict[str, Any]:
-    """Run a block with ``given`` names; return all names that it leaves."""
-    exec(block(document, heading), given)
-    return given
 
 
 def stand_in(patch: pytest.MonkeyPatch, name: str, **members: object) -> None:

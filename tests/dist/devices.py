@@ -15,11 +15,11 @@ import numpy as np
 import torch
 import torch.distributed as td
 
-import dist.freight
+import dist.upload
 from dist.exchange import Route
-from dist.freight import Flight, abandon
 from dist.streams import streams_of
 from dist.transport import DeviceTransport, HostTransport
+from dist.upload import LaunchedUpload, abandon
 from packing.arrays import Int64
 
 from .jobs import loader
@@ -32,7 +32,7 @@ from .trees import content
 class Left:
     """What is left behind once all passes are over and the device is through."""
 
-    flights: int  # that anybody refers to
+    launched: int  # that anybody refers to
     abandoned: int
     threads: int
     grown: int  # bytes of the device, since the third pass
@@ -81,12 +81,12 @@ def broken_off(how: str, transport: str, eager: bool, passes: int) -> Left:
         for _ in range(LOOKS + 1):
             abandon(())
     gc.collect()
-    flights = sum(type(each) is Flight for each in gc.get_objects())
+    launched = sum(type(each) is LaunchedUpload for each in gc.get_objects())
     threads = sum(thread.name == "evenstep-exchange" for thread in threading.enumerate())
     total = torch.tensor(whole)
     td.all_reduce(total)
     grown = allocated[-1] - allocated[2]
-    return Left(flights, len(dist.freight._abandoned), threads, grown, int(total) == 60 * td.get_world_size(), slow)
+    return Left(launched, len(dist.upload._abandoned), threads, grown, int(total) == 60 * td.get_world_size(), slow)
 
 
 @contextmanager
@@ -203,7 +203,7 @@ def sent_to_itself(device: str, warm_up: int, n: int, most: int) -> tuple[int, l
     """Exchange random sizes, device to device, with nobody else; return wrong bytes, and what is held after each."""
     streams = streams_of(device)
     assert streams is not None
-    streams.adopt()
+    streams.make_current()
     transport = DeviceTransport([0], "alone", streams, 60)
     side, rng = streams.new(), np.random.default_rng(0)
     none = np.zeros(0, dtype=np.int64)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as td
 
 from balancers import LPT, Balancer, Barrier, Counts, Grid
-from dist import BalancedLoader, ExchangeError, MicroBatch
+from dist import BalancedLoader, ExchangeError, MicroBatch, StepRecord
 
 
 @dataclass
@@ -51,7 +52,7 @@ def own_packs(counts: list[int]) -> list[Pack]:
 
 def loader(
     packs: object, n_micro_steps: int = 1, balancer: Balancer | None = None, **options: object
-) -> BalancedLoader:
+) -> BalancedLoader[Any]:
     counts = options.pop("counts", Counts.EQUAL)
     barrier = options.pop("barrier", Barrier.STEP)
     assert isinstance(counts, Counts | tuple)
@@ -61,13 +62,13 @@ def loader(
     return BalancedLoader(packs, **given)  # type: ignore[arg-type]
 
 
-def alone(packs: object, **options: object) -> BalancedLoader:
+def alone(packs: object, **options: object) -> BalancedLoader[Any]:
     """A loader of one rank, without a job."""
     given: dict[str, object] = {"balancer": LPT(), "grid": Grid(1), "loads": lambda pack: 1, **options}
     return BalancedLoader(packs, **given)  # type: ignore[arg-type]
 
 
-def seeds(batch: MicroBatch) -> list[int]:
+def seeds(batch: MicroBatch[Any]) -> list[int]:
     """Seeds of the packs of a micro-batch, after a look at each pack's content; -1 for dummies."""
     found = []
     for pack, pack_id in zip(batch.packs, batch.ids, strict=True):
@@ -186,6 +187,16 @@ def fails_to_begin() -> str:
     finally:
         balanced.close()
     return "nothing"
+
+
+def recorded(counts: list[int]) -> list[StepRecord]:
+    """Run one pass; return its records."""
+    records: list[StepRecord] = []
+    balanced = loader(own_packs(counts), packs_per_cell=3, on_step=records.append)
+    for _ in balanced:
+        pass
+    balanced.close()
+    return records
 
 
 def everything(counts: list[int], options: dict[str, object]) -> list[tuple[int, int, list[int], dict[str, int]]]:

@@ -68,7 +68,7 @@ def beside_training(warm_up: int, steps: int) -> tuple[Usage, Usage, list[float]
             td.barrier()  # nobody closes before all have looked
         if batch.step == warm_up + steps:
             break
-        total = torch.tensor([float(sum(pack["load"] for pack in batch.packs)), 1.0])  # type: ignore[index]
+        total = torch.tensor([float(sum(pack["load"] for pack in batch.packs)), 1.0])
         td.all_reduce(total)
         assert total[1] == td.get_world_size()
         sums.append(float(total[0]))
@@ -150,7 +150,7 @@ def until(stop: tuple[int, int] | None, state: dict[str, object] | None, shared:
             return Seen([], {}, str(error))
     found: list[int] = []
     for batch in balanced:
-        found += [pack.seed for pack, weight in zip(batch.packs, batch.weights, strict=True) if weight]  # type: ignore[attr-defined]
+        found += [pack.seed for pack, weight in zip(batch.packs, batch.weights, strict=True) if weight]
         if (batch.step, batch.micro_step) == stop:
             break
         assert balanced.dropped == 0  # nothing is lost as long as the pass goes on
@@ -173,7 +173,7 @@ def carried(passes: int) -> list[tuple[int, list[int]]]:
     balanced = loader(own_packs([3, 3, 2, 2]), at_end="carry", counts=Counts.EQUAL)
     found = []
     for _ in range(passes):
-        pass_seeds = [pack.seed for batch in balanced for pack in batch.packs]  # type: ignore[attr-defined]
+        pass_seeds = [pack.seed for batch in balanced for pack in batch.packs]
         assert balanced.dropped == 0
         found.append((balanced.carried, pass_seeds))
     waiting = balanced.carried
@@ -191,7 +191,7 @@ def of_pairs() -> list[int]:
     packs = [Pack.of(1000 * rank + i) for i in range(6)]
     balanced = BalancedLoader(packs, balancer=LPT(), grid=Grid(2), loads=load_of, group=group, packs_per_cell=2)
     assert len(balanced) == 3
-    found = [pack.seed for batch in balanced for pack, ok in zip(batch.packs, batch.weights, strict=True) if ok]  # type: ignore[attr-defined]
+    found = [pack.seed for batch in balanced for pack, ok in zip(batch.packs, batch.weights, strict=True) if ok]
     balanced.close()
     return found
 

@@ -19,9 +19,9 @@ import numpy as np
 import torch
 import torch.distributed as td
 
-import dist.freight
 import dist.loader
 import dist.transport
+import dist.upload
 from dist.payload import write_tensors
 from dist.streams import Event, Stream
 
@@ -107,7 +107,7 @@ class LazyStreams:
         self._blocks: dict[int, np.ndarray] = {}  # the device's memory, by address
         self.allocated = 0
 
-    def adopt(self) -> None:
+    def make_current(self) -> None:
         pass
 
     def current(self) -> Stream:
@@ -191,7 +191,7 @@ def lazy_device(device: str, transport: str, eager: bool) -> Iterator[LazyStream
             stack.enter_context(mock.patch.object(target, name, value))
 
         patch(dist.loader, "streams_of", lambda device: streams)
-        patch(dist.freight, "write_tensors", streams.write_tensors)
+        patch(dist.upload, "write_tensors", streams.write_tensors)
         if transport != "host":
             patch(td, "get_default_backend_for_device", lambda device: "gloo")
             patch(td, "is_nccl_available", lambda: True)

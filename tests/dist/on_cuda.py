@@ -103,7 +103,7 @@ def allocation(transport: str, warm_up: int, steps: int) -> tuple[Held, Held]:
             td.barrier()
         if batch.step == warm_up + steps:
             break
-        sum(pack["bytes"].sum() for pack in batch.packs)  # type: ignore[index]
+        sum(pack["bytes"].sum() for pack in batch.packs)
         del batch
     balanced.close()
     return held[0], held[1]

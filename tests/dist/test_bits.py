@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pytest
 import torch
@@ -38,7 +38,7 @@ def as_bytes(tree: object) -> bytes:
 
 def deliver(shares: Shares, options: Mapping[str, str] | None = None, look: Callable[[], object] = bool) -> Came:
     """Run one pass; return rank, number and bytes of every pack that this rank is given. ``look``: before each."""
-    packs = [
+    packs: list[dict[str, Any]] = [
         {"load": load, "tree": unpack(torch.frombuffer(bytearray(content), dtype=torch.uint8))}
         for content, load in shares[td.get_rank()]
     ]
@@ -46,7 +46,7 @@ def deliver(shares: Shares, options: Mapping[str, str] | None = None, look: Call
         packs,
         balancer=LPT(),
         grid=Grid(len(shares), n_micro_steps=2, counts=Counts.FREE),
-        loads=lambda pack: pack["load"],  # type: ignore[index]
+        loads=lambda pack: pack["load"],
         packs_per_cell=2,
         timeout=20,
         **(options or {}),  # type: ignore[arg-type]
@@ -55,7 +55,7 @@ def deliver(shares: Shares, options: Mapping[str, str] | None = None, look: Call
     for batch in loader:
         look()
         found += [
-            (pack_id.rank, pack_id.number, as_bytes(pack["tree"]))  # type: ignore[index]
+            (pack_id.rank, pack_id.number, as_bytes(pack["tree"]))
             for pack, pack_id in zip(batch.packs, batch.ids, strict=True)
             if pack_id is not None
         ]

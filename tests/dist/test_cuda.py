@@ -33,7 +33,7 @@ def test_what_arrives_has_the_bytes_that_left(
 
 
 @pytest.mark.parametrize("transport", ["host", "device"])
-def test_one_rank_alone(ranks: Ranks, transport: str) -> None:
+def test_one_rank_alone_gets_its_own_packs(ranks: Ranks, transport: str) -> None:
     (came,) = ranks.run(bit_exact, transport, "balance", True, False, 20, n=1, timeout=120)
     assert came == [(0, i) for i in range(20)]
 
@@ -45,7 +45,7 @@ def test_memory_is_flat_over_exchanges_of_random_sizes(ranks: Ranks, transport: 
         assert after.reserved <= 2 * after.most_allocated
 
 
-def test_nccl_with_one_rank_on_one_gpu(ranks: Ranks) -> None:
+def test_nccl_sends_from_one_rank_to_itself_on_one_gpu(ranks: Ranks) -> None:
     """The calls that "device" makes, right and flat, where there is no second GPU to send to."""
     ((wrong, reserved),) = ranks.run(sent_to_itself, "cuda:0", 50, 300, 64 << 20, n=1, timeout=120)
     assert wrong == 0

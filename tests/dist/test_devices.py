@@ -16,16 +16,14 @@ import torch.distributed as td
 from hypothesis import given
 from hypothesis import strategies as st
 
-import dist.freight
 import dist.transport
-import dist.watch
-from balancers import LPT, Grid
+import dist.upload
+import dist.watchdog
 from dist import ExchangeTimeout, InvalidLoader
-from dist.freight import Cargo, Flight, abandon
 from dist.ring import Ring
-from dist.settings import Settings
 from dist.streams import CpuStreams, CudaStreams, Event, Streams, streams_of
-from dist.transport import ONE_QUEUE, DeviceTransport, Via
+from dist.transport import ONE_QUEUE, DeviceTransport, TransportKind
+from dist.upload import LaunchedUpload, Upload, abandon
 from tests.ranks import Ranks
 
 from .devices import MODES, Left, broken_off, delivered_trees, in_mode, sent_to_itself
@@ -43,7 +41,7 @@ from .test_bits import check_bits
         ("cuda:2", "device is 'cuda:2', but torch finds 2 GPUs here: the last is \"cuda:1\"."),
     ],
 )
-def test_devices_that_are_none_are_named(monkeypatch: pytest.MonkeyPatch, device: str, text: str) -> None:
+def test_unknown_devices_are_refused_by_name(monkeypatch: pytest.MonkeyPatch, device: str, text: str) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(InvalidLoader, match=f"^{re.escape(text)}$"):
@@ -52,12 +50,12 @@ def test_devices_that_are_none_are_named(monkeypatch: pytest.MonkeyPatch, device
 
 def test_a_gpu_that_torch_does_not_see_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    text = "device is 'cuda:0', but torch finds no GPU here. Leave device out, or mend CUDA."
+    text = "device is 'cuda:0', but torch finds no GPU here. Leave device out, or repair CUDA."
     with pytest.raises(InvalidLoader, match=f"^{re.escape(text)}$"):
         streams_of(torch.device("cuda", 0))
 
 
-def test_devices_that_are_some_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_known_devices_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
@@ -91,50 +89,17 @@ QUEUE = (
         ("device-one-queue", "cuda:0", True, "1", None),
     ],
 )
-def test_transports_that_cannot_be_are_refused_with_the_remedy(
+def test_transports_that_cannot_work_are_refused_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch, transport: str, device: str | None, nccl: bool, queues: str, text: str | None
 ) -> None:
     monkeypatch.setattr(td, "is_nccl_available", lambda: nccl)
     monkeypatch.setenv(ONE_QUEUE, queues)
     streams = None if device is None else cast("Streams", SimpleNamespace(device=torch.device(device)))
     if text is None:
-        assert Via.checked(transport, streams).value == transport
+        assert TransportKind.checked(transport, streams).value == transport
     else:
         with pytest.raises(InvalidLoader, match=f"^{re.escape(text)}$"):
-            Via.checked(transport, streams)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "text"),
-    [
-        ({"packs_per_cell": 0}, f"packs_per_cell must be in [1, {2**62 - 1}]; got 0."),
-        ({"packs_per_cell": 1.0}, "packs_per_cell must be an integer; got 1.0 (float)."),
-        ({"caps": {"tokens": -1}}, f"caps['tokens'] must be in [0, {2**62 - 1}]; got -1."),
-        (
-            {"caps": {"load": 5}, "amounts": ("packs",)},
-            "['load', 'packs'] are loads or counted anyway; amounts and caps have names of their own.",
-        ),
-        ({"balancer": LPT}, f"balancer must be a Balancer; got {LPT!r}. BALANCERS.parse reads texts."),
-        ({"mode": "on"}, "mode must be one of 'off', 'shadow', 'balance'; got 'on'."),
-        ({"at_end": "drop"}, "at_end must be one of 'pad', 'min', 'carry'; got 'drop'."),
-        (
-            {"grid": Grid(2, n_steps=3)},
-            f"a loader acts on one step at a time; got {Grid(2, n_steps=3)!r}. Use n_steps=1.",
-        ),
-    ],
-)
-def test_settings_that_cannot_be_are_refused_by_value(wrong: dict[str, object], text: str) -> None:
-    given: dict[str, object] = {
-        "balancer": LPT(),
-        "grid": Grid(2),
-        "packs_per_cell": 1,
-        "amounts": (),
-        "caps": {},
-        "at_end": "pad",
-        "mode": "balance",
-    }
-    with pytest.raises(InvalidLoader, match=f"^{re.escape(text)}$"):
-        Settings.checked(**{**given, **wrong})  # type: ignore[arg-type]
+            TransportKind.checked(transport, streams)
 
 
 def test_devices_that_do_not_connect_are_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,26 +184,26 @@ def test_a_buffer_that_comes_round_too_early_is_our_own_bug() -> None:
         ring.take(5)
 
 
-def flight(done: Event) -> Flight:
+def launch(done: Event) -> LaunchedUpload:
     streams = CpuStreams()
     slot = Ring(streams, 1).take(0)
-    cargo = Cargo(0, streams, streams.new(), 0, lambda landed: None, slot, None)
-    return replace(cargo.launch(), done=done)
+    upload = Upload(0, streams, streams.new(), 0, lambda buffer: None, slot, None)
+    return replace(upload.launch(), done=done)
 
 
 @pytest.fixture
-def abandoned(monkeypatch: pytest.MonkeyPatch) -> deque[Flight]:
-    some: deque[Flight] = deque()
-    monkeypatch.setattr(dist.freight, "_abandoned", some)
+def abandoned(monkeypatch: pytest.MonkeyPatch) -> deque[LaunchedUpload]:
+    some: deque[LaunchedUpload] = deque()
+    monkeypatch.setattr(dist.upload, "_abandoned", some)
     return some
 
 
-def test_what_nobody_lands_is_kept_until_its_event_and_never_waited_for(abandoned: deque[Flight]) -> None:
+def test_what_nobody_finishes_is_kept_until_its_event_and_never_waited_for(abandoned: deque[LaunchedUpload]) -> None:
     never, soon, now = Mark(), Mark(2), Mark(1)
-    flights = [flight(each) for each in (never, soon, now)]
-    kept = [weakref.ref(each.landed) for each in flights]
-    abandon(iter(flights))
-    del flights
+    launched = [launch(each) for each in (never, soon, now)]
+    kept = [weakref.ref(each.buffer) for each in launched]
+    abandon(iter(launched))
+    del launched
     assert [each() is None for each in kept] == [False, False, True]
     abandon(())
     assert [each() is None for each in kept] == [False, True, True]
@@ -246,14 +211,14 @@ def test_what_nobody_lands_is_kept_until_its_event_and_never_waited_for(abandone
 
 
 def test_a_training_loop_that_changes_its_stream_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    launched = flight(Mark(1))
+    launched = launch(Mark(1))
     monkeypatch.setattr(CpuStreams, "current", lambda self: object())
     text = (
         "step 0 was launched while the training loop was on another stream than now: its memory belongs to that one. "
         "Ask for all packs on one stream."
     )
     with pytest.raises(InvalidLoader, match=f"^{re.escape(text)}$"):
-        launched.land()
+        launched.finish()
 
 
 TRANSPORT = pytest.mark.parametrize("transport", ["host", "device"])
@@ -265,7 +230,7 @@ EAGER = pytest.mark.parametrize("eager", [True, False], ids=["early", "late"])
 @pytest.mark.parametrize("how", ["break", "close", "error"])
 def test_a_pass_that_is_broken_off_leaves_nothing(ranks: Ranks, how: str, transport: str, eager: bool) -> None:
     for left in ranks.run(broken_off, how, transport, eager, 8):
-        assert left == Left(flights=0, abandoned=0, threads=0, grown=0, whole=True, slow=False)
+        assert left == Left(launched=0, abandoned=0, threads=0, grown=0, whole=True, slow=False)
 
 
 @TRANSPORT

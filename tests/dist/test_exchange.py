@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dist import RankDisagreement
-from dist.agreement import Form, Offer
-from dist.exchange import Route, route
+from dist.agreement import MessageFormat, Offer
+from dist.exchange import Route, route_of
 from dist.transport import HostTransport
 from packing.arrays import Int64
 from tests.ranks import Ranks
 
-FORM = Form(n_ranks=3, places=4, n_stages=2, n_amounts=1)
+FORMAT = MessageFormat(n_ranks=3, packs_per_rank=4, n_stages=2, n_amounts=1)
 
 
 def offer(n: int, rank: int) -> Offer:
@@ -32,9 +32,9 @@ def offer(n: int, rank: int) -> Offer:
 
 @given(st.lists(st.integers(0, 4), min_size=3, max_size=3))
 def test_every_rank_reads_what_each_offered(counts: list[int]) -> None:
-    messages = np.stack([FORM.message(offer(n, rank), 2, 7) for rank, n in enumerate(counts)])
-    assert messages.shape == (3, FORM.length)
-    table = FORM.table(messages)
+    messages = np.stack([FORMAT.message(offer(n, rank), 2, 7) for rank, n in enumerate(counts)])
+    assert messages.shape == (3, FORMAT.length)
+    table = FORMAT.table(messages)
     pairs = [(rank, i) for rank, n in enumerate(counts) for i in range(n)]
     assert table.counts.tolist() == counts
     assert [*zip(table.home_rank.tolist(), table.place.tolist(), strict=True)] == pairs
@@ -47,9 +47,9 @@ def test_every_rank_reads_what_each_offered(counts: list[int]) -> None:
 
 
 def test_headers_that_differ_are_named() -> None:
-    messages = np.stack([FORM.message(offer(1, rank), 2, 7 + (rank == 1)) for rank in range(3)])
+    messages = np.stack([FORMAT.message(offer(1, rank), 2, 7 + (rank == 1)) for rank in range(3)])
     with pytest.raises(RankDisagreement, match=r"step is 7 on rank 0 and 8 on rank 1\. Nothing was moved"):
-        FORM.table(messages)
+        FORMAT.table(messages)
 
 
 @given(st.integers(1, 5), st.integers(1, 100), st.data())
@@ -79,12 +79,12 @@ def bare(seed: int, chunk: int) -> bool:
             target[:] = 0  # ranks that receive nothing, and send nothing
             source[:] = n_ranks - 1
         content: list[Int64] = [rng.integers(0, 256, size) for size in n_bytes]
-        way = route(np.arange(n), source, target, n_bytes, n_ranks)
-        sent = [content[pack] for pack in way.sent(rank)]
+        route = route_of(np.arange(n), source, target, n_bytes, n_ranks)
+        sent = [content[pack] for pack in route.sent(rank)]
         out = torch.from_numpy(np.concatenate([*sent, np.zeros(0, np.int64)]).astype(np.uint8))
-        arrived = torch.empty(way.received_bytes(rank), dtype=torch.uint8)
-        transport.exchange(out, arrived, way)
-        expected = [content[pack] for pack in way.received(rank)]
+        arrived = torch.empty(route.received_bytes(rank), dtype=torch.uint8)
+        transport.exchange(out, arrived, route)
+        expected = [content[pack] for pack in route.received(rank)]
         assert np.array_equal(arrived.numpy(), np.concatenate([*expected, np.zeros(0, np.int64)]))
         gathered = transport.gather(np.array([rank, trial]))
         assert gathered.tolist() == [[each, trial] for each in range(n_ranks)]

@@ -9,7 +9,7 @@ import pytest
 from balancers import LPT, Auto, Barrier, Counts, KarmarkarKarp, LeastMovement, RoundRobin
 from tests.ranks import Ranks
 
-from .jobs import Pack, carried_on, counted, everything, left_over
+from .jobs import Pack, carried_on, counted, everything, left_over, recorded
 
 Rows = list[tuple[int, int, list[int], dict[str, int]]]
 
@@ -55,7 +55,7 @@ def test_every_pack_arrives_once_and_all_ranks_make_the_same_steps(ranks: Ranks,
     ],
     ids=lambda value: repr(value) if not isinstance(value, dict) else "",
 )
-def test_any_balancer_and_count_rule(ranks: Ranks, balancer: object, options: dict[str, object]) -> None:
+def test_any_balancer_and_count_rule_loses_no_pack(ranks: Ranks, balancer: object, options: dict[str, object]) -> None:
     counts = [13, 9, 12]
     results = ranks.run(everything, counts, {"balancer": balancer, **options}, n=3)
     assert delivered(results) == all_seeds(counts)
@@ -88,6 +88,19 @@ def test_packs_that_were_never_loaded_are_not_counted(ranks: Ranks) -> None:
 
 def test_packs_that_lead_a_pass_and_are_not_reached_lead_the_next(ranks: Ranks) -> None:
     assert ranks.run(carried_on, [9, 0]) == [[5, 5], [0, 0]]
+
+
+def test_what_moves_is_counted_over_all_ranks_and_what_is_sent_by_each(ranks: Ranks) -> None:
+    steps = [*zip(*ranks.run(recorded, [12, 12, 12], n=3), strict=True)]
+    assert len(steps) == 4
+    assert any(record.moved_packs for step in steps for record in step)
+    for step in steps:
+        first = step[0]
+        for record in step:
+            shared = (record.packs, record.cost_before, record.cost_after, record.moved_packs, record.moved_bytes)
+            assert shared == (9, first.cost_before, first.cost_after, first.moved_packs, first.moved_bytes)
+        assert sum(record.sent_bytes for record in step) == first.moved_bytes
+        assert sum(record.received_bytes for record in step) == first.moved_bytes
 
 
 def test_a_rank_without_any_pack_runs_copies_of_weight_zero(ranks: Ranks) -> None:

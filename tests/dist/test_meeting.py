@@ -14,7 +14,7 @@ import torch.distributed as td
 
 from dist import ExchangeError, ExchangeTimeout, RankClosed, RankDisagreement, RankFailed, RankLost
 from dist.meeting import Meeting, Patience
-from dist.store import Holder, Store
+from dist.store import Store, StoreHolder
 
 
 class Party:
@@ -27,7 +27,7 @@ class Party:
         self.trying, self.timeout_s, self.n = trying, timeout_s, n
         self.patience = [Patience(timeout_s) for _ in range(n)]
         self.meetings = [
-            Meeting(store, Holder(None), rank, n, self.patience[rank], self.stops[rank]) for rank in range(n)
+            Meeting(store, StoreHolder(None), rank, n, self.patience[rank], self.stops[rank]) for rank in range(n)
         ]
 
     def run(self, *actions: Callable[[Meeting], object]) -> list[object]:
@@ -35,7 +35,7 @@ class Party:
             try:
                 if not self.trying:
                     return actions[rank](self.meetings[rank])
-                with self.patience[rank].tried():
+                with self.patience[rank].waiting():
                     return actions[rank](self.meetings[rank])
             except ExchangeError as error:
                 return error
@@ -80,7 +80,7 @@ def test_many_meetings_leave_three_keys() -> None:
 
 def test_different_words_are_a_disagreement_that_names_the_odd_rank() -> None:
     outcomes = Party(3).run(arrive("9f3a"), arrive("1c07"), arrive("9f3a"))
-    error = all_alike(outcomes, RankDisagreement, r"step 7, plan: ranks 0, 2: 9f3a, ranks 1: 1c07. Nothing was moved")
+    error = all_alike(outcomes, RankDisagreement, r"step 7, plan: ranks 0, 2: 9f3a, rank 1: 1c07. Nothing was moved")
     assert error.ranks == (1,)
 
 
@@ -134,7 +134,7 @@ def test_a_rank_that_never_said_where_it_was_is_known_from_the_last_meeting() ->
 def test_who_sees_a_rank_end_tells_all_even_if_nobody_waits_for_them() -> None:
     party = Party(3, trying=False)
     stop, patience = party.stops[0], party.patience[0]
-    party.meetings[0] = Meeting(cast("Store", party.store), Holder(None), 0, 3, patience, stop, ended=lambda: [1])
+    party.meetings[0] = Meeting(cast("Store", party.store), StoreHolder(None), 0, 3, patience, stop, ended=lambda: [1])
     party.meetings[1].enter(6, "exchange")
     outcomes = party.run(arrive("ready"), lambda meeting: None, arrive("ready"))
     text = r"^step 7, plan: lost rank 1 \(last at step 6, exchange\), whose process has ended$"
@@ -149,7 +149,9 @@ def test_a_rank_that_ends_just_after_a_meeting_was_at_it() -> None:
         return [1]
 
     stop, patience = party.stops[0], party.patience[0]
-    party.meetings[0] = Meeting(cast("Store", party.store), Holder(None), 0, 2, patience, stop, ended=comes_and_ends)
+    party.meetings[0] = Meeting(
+        cast("Store", party.store), StoreHolder(None), 0, 2, patience, stop, ended=comes_and_ends
+    )
     assert party.run(arrive("ready"), lambda meeting: None) == [None, None]
 
 
@@ -219,7 +221,7 @@ def test_whatever_is_asked_of_a_store_that_is_gone_says_so(holder: int | None, w
     for action in actions:
         store = td.TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
         client = store.clone()  # type: ignore[attr-defined]
-        meeting = Meeting(client, Holder(holder), 0, 2, Patience(30), threading.Event())
+        meeting = Meeting(client, StoreHolder(holder), 0, 2, Patience(30), threading.Event())
         meeting.at(7, "plan")
         del store
         with pytest.raises(RankLost, match=f"^step 7, plan: the rendezvous store is gone, which {who} usually holds. "):

@@ -17,7 +17,8 @@ import pytest
 import dist.meeting
 from dist import ExchangeError
 from dist.meeting import Meeting, Patience
-from dist.store import Holder, Store
+from dist.roll import numbered
+from dist.store import Store, StoreHolder
 
 Answers = tuple[tuple[str, object], ...]  # (what was asked, answer)
 Does = Callable[[Meeting, Event], None]
@@ -84,7 +85,7 @@ class Ranks:
         world = Replay(had, self.mortal not in (None, rank), rank == self.tiring)
         stop, became = Event(), list[str]()
         n_ranks = len(self.does)
-        meeting = Meeting(cast("Store", world), Holder(None), rank, n_ranks, world, stop, ended=world.ended)
+        meeting = Meeting(cast("Store", world), StoreHolder(None), rank, n_ranks, world, stop, ended=world.ended)
         meet = meeting.meet
 
         def noted(word: str = "") -> None:
@@ -229,8 +230,9 @@ WHAT: dict[Does, str] = {
 def test_who_goes_another_way_ends_all_alike(deviates: Does, n_ranks: int, odd: int, at: int) -> None:
     does = [meets(*["word"] * (at + 2))] * n_ranks
     does[odd] = meets_then(at, deviates)
-    others = ", ".join(str(rank) for rank in range(n_ranks) if rank != odd)
-    listed = ", ".join(sorted([f"ranks {others}: word", f"ranks {odd}: other"]))
+    others = [rank for rank in range(n_ranks) if rank != odd]
+    texts = {others[0]: f"{numbered(others)}: word", odd: f"rank {odd}: other"}
+    listed = ", ".join(texts[rank] for rank in sorted(texts))
     raised = {went(then, WHAT[deviates].format(at=then, odd=odd, listed=listed)) for then in (at, at + 1)}
     if deviates is not closes:  # who is about to close goes on once more where all are there when it comes
         raised = {went(at, WHAT[deviates].format(at=at, odd=odd, listed=listed))}

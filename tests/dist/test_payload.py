@@ -208,7 +208,7 @@ def test_a_class_inside_a_function_is_refused() -> None:
 
 def test_damaged_bytes_are_named() -> None:
     buffer = written([1, "two"])
-    with pytest.raises(BadPayload, match="3 bytes are no parcel"):
+    with pytest.raises(BadPayload, match="a parcel begins with 16 bytes; got 3"):
         unpack(buffer[:3])
     with pytest.raises(BadPayload, match=r"the parcel begins with b'\\x00\\x00\\x00\\x00'"):
         unpack(torch.zeros(64, dtype=torch.uint8))

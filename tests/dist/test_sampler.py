@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal, TypeAlias
+
 import numpy as np
 import pytest
 import torch
@@ -9,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader, Dataset
 
-from balancers import ILP, LPT, Auto, Counts, Grid, LeastMovement, Linear
+from balancers import ILP, LPT, Auto, Barrier, Counts, Grid, LeastMovement, Linear
 from dist import BalancedBatchSampler, BalancedSampler, InvalidLoader
 from packing import Concatenate, Limits, Oversize, Oversized, Packer, Samples, Spans
+
+AtEnd: TypeAlias = Literal["drop", "repeat"]
 
 COST = Linear(fixed_us=10, tokens=1)
 
@@ -26,7 +30,7 @@ def batch_samplers(n_ranks: int, n_samples: int, **options: object) -> list[Bala
 
 
 @given(st.integers(1, 4), st.integers(0, 80), st.sampled_from(["drop", "repeat"]))
-def test_all_ranks_together_see_every_sample(n_ranks: int, n_samples: int, at_end: str) -> None:
+def test_all_ranks_together_see_every_sample(n_ranks: int, n_samples: int, at_end: AtEnd) -> None:
     samplers = batch_samplers(n_ranks, n_samples, at_end=at_end)
     batches = [list(sampler) for sampler in samplers]
     assert len({len(each) for each in batches}) == 1
@@ -50,22 +54,24 @@ def test_an_epoch_is_shuffled_by_its_number_alone() -> None:
     assert list(one[0]) != list(two[0])
 
 
-def test_what_cannot_plan_alike_on_every_rank_is_refused() -> None:
-    def sampler(balancer: object = LPT(), cost: object = COST, n_ranks: int = 2) -> BalancedBatchSampler:
-        return BalancedBatchSampler([5] * 9, grid=n_ranks, limits=100, cost=cost, balancer=balancer, rank=0)  # type: ignore[arg-type]
+def test_arguments_that_are_not_algorithms_or_plan_otherwise_elsewhere_are_refused() -> None:
+    def sampler(**wrong: Any) -> BalancedBatchSampler:
+        given = {"grid": 2, "limits": 100, "cost": COST, "balancer": LPT(), "rank": 0, **wrong}
+        return BalancedBatchSampler([5] * 9, **given)
 
     for wrong, message in (
-        ({"balancer": "LPT"}, "balancer must be a Balancer; got 'LPT'. BALANCERS.parse reads texts"),
-        ({"cost": 3}, "cost a Linear; got None and 3"),
+        ({"balancer": "LPT"}, "balancer must be a Balancer; got 'LPT'. BALANCERS.parse makes one of a text"),
+        ({"cost": 3}, r"cost must be a Linear; got 3\."),
+        ({"packer": "next_fit"}, r"packer must be a Packer; got 'next_fit'\. PACKERS.parse makes one of a text\."),
         ({"balancer": LeastMovement(ILP())}, r"LeastMovement\(ILP\(.*\)\) may plan otherwise on another machine. Use"),
     ):
         with pytest.raises(InvalidLoader, match=message):
             sampler(**wrong)
-    sampler(ILP(), n_ranks=1)
+    sampler(balancer=ILP(), grid=1)
 
 
 @given(st.integers(0, 120), st.sampled_from(["drop", "repeat"]))
-def test_a_window_of_steps_loses_nothing(n_samples: int, at_end: str) -> None:
+def test_a_window_of_steps_loses_nothing(n_samples: int, at_end: AtEnd) -> None:
     tokens = np.random.default_rng(n_samples).integers(1, 60, n_samples)
     grid = Grid(2, n_micro_steps=2, counts=Counts.EQUAL, n_steps=3)
     samplers = [
@@ -113,13 +119,14 @@ def test_an_epoch_goes_on_as_it_began_whatever_is_asked_about_others(workers: in
 
 
 def test_234_packs_on_4_ranks_are_59_steps_with_2_repeated_or_58_with_2_left_over() -> None:
-    def sampler(at_end: str, rank: int) -> BalancedBatchSampler:
+    def sampler(at_end: AtEnd, rank: int) -> BalancedBatchSampler:
         grid = Grid(4, counts=Counts.EQUAL)
         return BalancedBatchSampler(
             [100] * 234, grid=grid, limits=100, cost=COST, balancer=LPT(), at_end=at_end, rank=rank
         )
 
-    for at_end, steps in (("repeat", 59), ("drop", 58)):
+    expected: list[tuple[AtEnd, int]] = [("repeat", 59), ("drop", 58)]
+    for at_end, steps in expected:
         samplers = [sampler(at_end, rank) for rank in range(4)]
         assert [len(each) for each in samplers] == [steps] * 4
         assert [len(list(each)) for each in samplers] == [steps] * 4
@@ -128,7 +135,8 @@ def test_234_packs_on_4_ranks_are_59_steps_with_2_repeated_or_58_with_2_left_ove
 
 def test_10_samples_on_3_ranks_make_equal_steps() -> None:
     """Never 2, 1, 1."""
-    for at_end, steps, left_over in (("drop", 1, 4), ("repeat", 2, 2)):
+    expected: list[tuple[AtEnd, int, int]] = [("drop", 1, 4), ("repeat", 2, 2)]
+    for at_end, steps, left_over in expected:
         grid = Grid(3, counts=Counts.EQUAL)
         samplers = [
             BalancedSampler([5] * 10, grid=grid, balancer=LPT(), batch_size=2, at_end=at_end, rank=rank)
@@ -157,7 +165,7 @@ class Lengths(Dataset[torch.Tensor]):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_data_loader_takes_them(workers: int) -> None:
+def test_a_data_loader_takes_a_batch_sampler(workers: int) -> None:
     for sampler in batch_samplers(2, 50):
         batches = DataLoader(
             Lengths(), batch_sampler=sampler, num_workers=workers, multiprocessing_context="fork" if workers else None
@@ -203,7 +211,19 @@ def test_wrong_arguments_are_named() -> None:
         BalancedSampler([1, 2], grid=Grid(2), balancer=LPT(), batch_size=1, rank=0)
     with pytest.raises(InvalidLoader, match=r"Grid\(n_ranks=2\) lets a micro-step have no pack.*counts=\(1, 1\)"):
         BalancedBatchSampler([1, 2], grid=Grid(2), limits=9, cost=COST, balancer=LPT(), rank=0)
+    staged = Grid(1, 2, Barrier.STAGE, Counts.EQUAL, ("vision", "language"))
+    text = (
+        r"one load of each pack or sample; the grid has the stages \('vision', 'language'\)\. Use BalancedLoader, whose"
+    )
+    with pytest.raises(InvalidLoader, match=text):
+        BalancedBatchSampler([1, 2], grid=staged, limits=9, cost=COST, balancer=Auto())
+    with pytest.raises(InvalidLoader, match=text):
+        BalancedSampler([1, 2], grid=staged, balancer=Auto(), batch_size=1)
+    with pytest.raises(InvalidLoader, match=r"packs_per_cell must be in .*; got 0"):
+        BalancedBatchSampler([1, 2], grid=1, limits=9, cost=COST, balancer=LPT(), packs_per_cell=0)
+    with pytest.raises(InvalidLoader, match=r"batch_size must be an integer; got 1\.5"):
+        BalancedSampler([1, 2], grid=1, balancer=LPT(), batch_size=1.5)  # type: ignore[arg-type]
     with pytest.raises(InvalidLoader, match="loads must be a rectangular array of integers"):
         BalancedSampler([[1], [2, 3]], grid=1, balancer=LPT(), batch_size=1)
-    with pytest.raises(InvalidLoader, match='at_end is "drop" or "repeat" for samplers; got \'pad\''):
-        BalancedSampler([1], grid=1, balancer=LPT(), batch_size=1, at_end="pad")
+    with pytest.raises(InvalidLoader, match='at_end of a sampler must be "drop" or "repeat"; got \'pad\''):
+        BalancedSampler([1], grid=1, balancer=LPT(), batch_size=1, at_end="pad")  # type: ignore[arg-type]

@@ -1,15 +1,19 @@
-"""States that do not fit, and passes that go on after something was raised."""
+"""States of loaders: what is resumed from them, and those that do not fit."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
 
 import pytest
 import torch
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from balancers import Counts, Grid, RoundRobin
-from dist import CannotResume, StepRecord
+from balancers import Grid, RoundRobin
+from dist import CannotResume
+from packing import NextFit
 from tests.ranks import Ranks
 
 from .jobs import (
@@ -24,9 +28,9 @@ from .jobs import (
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
-        ({"carried": [3]}, "the state is none of this version"),
-        ({"carried": [(1, 2)]}, "the state is none of this version"),
-        ({"drawn": -1}, "the state is none of this version"),
+        ({"carried": [3]}, "not a state of a BalancedLoader, version 2: it has the keys"),
+        ({"carried": [(1, 2)]}, "not a state of a BalancedLoader, version 2: it has the keys"),
+        ({"drawn": -1}, "not a state of a BalancedLoader, version 2: it has the keys"),
         (
             {"micro_step": 1, "settings": "others"},
             "of micro-step 1 of a step of others; this loader, Settings(balancer=",
@@ -38,7 +42,7 @@ def test_states_that_do_not_fit_are_refused(wrong: dict[str, object], text: str)
     loader = alone([1, 2, 3])
     with pytest.raises(CannotResume, match=re.escape(text)):
         loader.load_state_dict({**loader.state_dict(), **wrong})
-    for other, about in ((None, "it has the type NoneType"), ({1: 2, "step": 3}, "it has ['1', 'step']")):
+    for other, about in ((None, "it has the type NoneType"), ({1: 2, "step": 3}, "it has the keys ['1', 'step']")):
         with pytest.raises(CannotResume, match=re.escape(about)):
             loader.load_state_dict(other)  # type: ignore[arg-type]
     assert [batch.pack for batch in loader] == [1, 2, 3]
@@ -95,7 +99,7 @@ def test_a_source_that_ended_before_others_does_not_begin_again(ranks: Ranks, st
 
 def test_ranks_that_were_at_different_micro_steps_do_not_resume(ranks: Ranks) -> None:
     one, two = "begins at micro-step 1 of step 0", "begins at micro-step 2 of step 0"
-    told = f"RankDisagreement: step 0, agree: ranks 0: {one}, ranks 1: {two}. Nothing was moved."
+    told = f"RankDisagreement: step 0, agree: rank 0: {one}, rank 1: {two}. Nothing was moved."
     assert ranks.run(resumed_where_each_was, [1, 2]) == [told] * 2
 
 
@@ -109,42 +113,53 @@ def test_packs_carried_over_lead_one_pass(ranks: Ranks) -> None:
     assert ranks.run(broken_off_after_a_resume, [3, 5]) == [[0, 0, 0], [2, 0, 0]]
 
 
-def test_what_a_callback_raises_costs_no_pack() -> None:
-    def refuse(record: StepRecord) -> None:
-        if record.step == 0:
-            raise ValueError("no more")
-
-    loader = alone(range(6), grid=Grid(1, n_micro_steps=2), on_step=refuse)
-    batches = iter(loader)
-    with pytest.raises(ValueError, match="no more"):
-        next(batches)
-    assert [batch.pack for batch in batches] == list(range(6))
-
-
-class Endless:
-    """A source that says, as samplers do, that it has no length."""
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(range(5))
-
-    def __len__(self) -> int:
-        raise NotImplementedError
+def test_a_state_survives_a_checkpoint_of_plain_values(tmp_path: Path) -> None:
+    loader = alone([1, 2, 3])
+    next(iter(loader))
+    torch.save(loader.state_dict(), tmp_path / "state")
+    resumed = alone([1, 2, 3])
+    resumed.load_state_dict(torch.load(tmp_path / "state", weights_only=True))
+    assert [batch.pack for batch in resumed] == [2, 3]
+    with pytest.raises(CannotResume, match=r"version 2: it has the keys \['step'\]"):
+        resumed.load_state_dict({"step": 3})
 
 
-def test_a_source_may_refuse_to_tell_its_length() -> None:
-    loader = alone(Endless())
-    assert [batch.pack for batch in loader] == list(range(5))
-    with pytest.raises(TypeError, match="this loader has no length: a source has none"):
-        len(loader)
+class Packed(IterableDataset[list[int]]):
+    """Twelve samples in packs of 3, 2, 4 and 3; each worker has its share of them."""
+
+    def __iter__(self) -> Iterator[list[int]]:
+        packing = NextFit().pack([4, 4, 4, 6, 6, 3, 3, 3, 3, 4, 4, 4], 12)
+        worker = get_worker_info()
+        for pack in range(
+            0 if worker is None else worker.id, len(packing), 1 if worker is None else worker.num_workers
+        ):
+            yield packing[pack].tolist()
 
 
-def test_dummies_are_whole_whatever_the_training_loop_does_to_packs() -> None:
-    packs = [{"number": i, "labels": torch.ones(3)} for i in range(5)]
-    loader = alone(packs, grid=Grid(1, 2, counts=Counts.EQUAL), packs_per_cell=4)
-    weights: list[int] = []
-    for batch in loader:
-        for pack in batch.packs:
-            assert isinstance(pack, dict)
-            assert torch.equal(pack.pop("labels"), torch.ones(3))
-        weights += batch.weights
-    assert sorted(weights) == [0, 0, 0, 1, 1, 1, 1, 1]
+@pytest.mark.parametrize("workers", [0, 2])
+def test_packs_of_samples_resume_behind_those_that_were_seen(workers: int) -> None:
+    def packs() -> DataLoader[list[int]]:
+        context = "fork" if workers else None
+        return DataLoader(Packed(), batch_size=None, num_workers=workers, multiprocessing_context=context)
+
+    first, second = alone(packs()), alone(packs())
+    seen = [sample for batch in islice(first, 2) for sample in batch.pack]
+    assert seen == [0, 1, 2, 3, 4]
+    second.load_state_dict(first.state_dict())
+    seen += [sample for batch in second for sample in batch.pack]
+    assert seen == list(range(12))
+
+
+@pytest.mark.parametrize("seeded", [False, True])
+def test_skipping_in_a_new_order_is_warned_of(seeded: bool, caplog: pytest.LogCaptureFixture) -> None:
+    def packs() -> DataLoader[int]:
+        generator = torch.Generator().manual_seed(7) if seeded else None
+        return DataLoader(range(8), batch_size=None, shuffle=True, generator=generator)  # type: ignore[arg-type]
+
+    first, second = alone(packs()), alone(packs())
+    seen = [batch.pack for batch in islice(first, 3)]
+    second.load_state_dict(first.state_dict())
+    seen += [batch.pack for batch in second]
+    assert len(seen) == 8
+    assert ("shuffles anew" in caplog.text) is not seeded
+    assert not seeded or sorted(seen) == list(range(8))

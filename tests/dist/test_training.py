@@ -36,7 +36,7 @@ def test_every_rank_calls_the_model_as_often_for_every_kind(ranks: Ranks) -> Non
         assert np.allclose(own, right, rtol=1e-12, atol=0)
 
 
-def test_one_kind_per_step(ranks: Ranks) -> None:
+def test_each_step_has_one_kind_of_packs_on_all_ranks(ranks: Ranks) -> None:
     """Five image packs and three text packs on four ranks: three steps, each of one kind on all ranks, four dummies."""
     told = ranks.run(one_kind_per_step, [2, 1, 1, 1], [1, 1, 1, 0], n=4)
     assert {tuple(kind for kind, _, _ in each) for each in told} == {("image", "image", "text")}

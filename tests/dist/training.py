@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from balancers import LPT, Counts, Grid, RoundRobin
-from dist import BalancedLoader, MicroBatch
+from dist import BalancedLoader
 
 from .jobs import Pack, loader, own_packs, seeds
 
@@ -176,9 +176,9 @@ def one_kind_per_step(images: list[int], texts: list[int]) -> list[tuple[str, in
             [Pack.of(len(kind) * 1000 + i) for i in range(counts[td.get_rank()])],
             balancer=LPT(),
             grid=Grid(td.get_world_size(), counts=Counts.EQUAL),
-            loads=lambda pack: cast("Pack", pack).load,
+            loads=lambda pack: pack.load,
         )
-        steps: list[MicroBatch] = list(balanced)
+        steps = list(balanced)
         balanced.close()
         found += [(kind, sum(batch.weights), len(batch.packs) - sum(batch.weights)) for batch in steps]
     return found

@@ -30,7 +30,7 @@ def test_full_steps_are_paid_for_and_the_rest_is_reported() -> None:
     assert sorted([*dealt.steps.ravel(), *dealt.left_over]) == [0, 1, 2, 3, 4]
 
 
-def test_fewer_packs_than_a_step_are_no_step() -> None:
+def test_fewer_packs_than_a_step_takes_make_no_step() -> None:
     dealt = deal(NextFit().pack([100], 100), 2, seed=0)
     assert (dealt.n_steps, dealt.slots, len(dealt.left_over), dealt.fill) == (0, 0, 1, 0.0)
 
@@ -74,7 +74,7 @@ def test_row_by_hand() -> None:
     assert home.gap == home.cost / 60 - 1
 
 
-def test_three_packs_are_no_step_of_32() -> None:
+def test_three_packs_make_no_step_of_32() -> None:
     text = (
         "3 packs are 0 full steps of 32 (4 ranks x 8 micro-steps x 1 packs per cell). Give more samples, or ask for "
         "fewer ranks or micro-steps."
@@ -164,7 +164,7 @@ def test_samples_left_over_are_reported() -> None:
     )
 
 
-def test_units() -> None:
+def test_times_and_bytes_are_shown_in_readable_units() -> None:
     assert [time_text(us) for us in (85, 1_340, 2_400_000)] == ["85 us", "1.3 ms", "2.40 s"]
     assert [bytes_text(n) for n in (0, 7, 1_400, 131_000, 999_600, 4.2e9, 2e12)] == [
         "0 B", "7 B", "1.4 kB", "131 kB", "1.0 MB", "4.2 GB", "2.0 TB",

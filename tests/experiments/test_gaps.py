@@ -27,7 +27,7 @@ def test_rows_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert greedy.sorts > 0
 
 
-def test_cases_that_are_not_there_are_named() -> None:
+def test_unknown_cases_are_named() -> None:
     with pytest.raises(InvalidParameter, match='no case "mine"; there are images, 64 x 8; images, 256 x 16;'):
         Gaps(cases=("images, 64 x 8", "mine"))
 

@@ -94,13 +94,16 @@ def test_public_makespan_instances_are_solved_and_proven(data_folder: Path, fami
         ),
         ("{", "row 1 must be an object"),
         ("[" * 100_000, "row 1 must be an object"),
-        (json.dumps(EVEN | {"optimum": "4"}), "row 1 must be an object with .* and jobs: '4' is no integer"),
-        (json.dumps(BINS | {"capacity": 1e3}), "row 1 must be an object with .* and lengths: 1000.0 is no integer"),
-        (json.dumps(BINS | {"lengths": [4, None]}), "row 1 must be an object with .* and lengths: None is no integer"),
+        (json.dumps(EVEN | {"optimum": "4"}), "row 1 must be an object with .* and jobs: '4' is not an integer"),
+        (json.dumps(BINS | {"capacity": 1e3}), "row 1 must be an object with .* and lengths: 1000.0 is not an integer"),
+        (
+            json.dumps(BINS | {"lengths": [4, None]}),
+            "row 1 must be an object with .* and lengths: None is not an integer",
+        ),
         ("", "no instances"),
     ],
 )
-def test_files_that_hold_none_are_named(tmp_path: Path, content: str, text: str) -> None:
+def test_files_without_instances_are_named(tmp_path: Path, content: str, text: str) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(content)
     with pytest.raises(BadInstance, match=text):

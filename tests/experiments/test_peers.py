@@ -1,4 +1,4 @@
-"""Peers are faced on equal terms: the same loads, answers verified, and a reason wherever there are no figures."""
+"""Peers are compared on equal terms: the same loads, answers verified, and a reason wherever there are no figures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from balancers import LPT
-from experiments import Faced, Missed, Peer, face_peer, packing_peers, peers
+from experiments import Peer, PeerRow, SkippedPeer, compare_with_peer, packing_peers, peers
 from experiments.cli import app
 from experiments.measurements import peers_table
 from experiments.peers import PEERS, Parts
@@ -38,10 +38,10 @@ def fake(partition: Callable[[ModuleType, list[int], int], Parts] = greedy, pack
 
 
 def test_an_equal_algorithm_has_the_cost_ratio_one() -> None:
-    rows = [*face_peer(fake())]
+    rows = [*compare_with_peer(fake())]
     assert [row.case for row in rows] == ["uniform 2 x 3", "uniform 4 x 3", "lognormal 2 x 3", "lognormal 4 x 3"]
     for row in rows:
-        assert isinstance(row, Faced)
+        assert isinstance(row, PeerRow)
         assert (row.package, row.algorithm, row.ours, row.cost_ratio) == ("json", "fake", "LPT()", 1.0)
         assert row.auto_cost_ratio >= 1.0
         assert row.time_ratio == row.peer_us / row.ours_us > 0
@@ -49,8 +49,8 @@ def test_an_equal_algorithm_has_the_cost_ratio_one() -> None:
 
 def test_a_worse_algorithm_is_measured_by_its_own_cost() -> None:
     """All packs on one of two ranks cost their sum; at 2 x 3 LPT comes to half of it but for less than one pack."""
-    row = next(face_peer(fake(everything_on_one)))
-    assert isinstance(row, Faced)
+    row = next(compare_with_peer(fake(everything_on_one)))
+    assert isinstance(row, PeerRow)
     assert 1.5 < row.cost_ratio <= row.auto_cost_ratio <= 2.0
 
 
@@ -63,32 +63,34 @@ def test_a_worse_algorithm_is_measured_by_its_own_cost() -> None:
     ],
 )
 def test_a_wrong_answer_is_told_and_ends_the_sizes(parts: list[list[int]], text: str) -> None:
-    rows = [*face_peer(fake(lambda package, loads, n_ranks: parts))]
-    assert rows == [Missed("json", "fake", f"{kind} 2 x 3", text) for kind in ("uniform", "lognormal")]
+    rows = [*compare_with_peer(fake(lambda package, loads, n_ranks: parts))]
+    assert rows == [SkippedPeer("json", "fake", f"{kind} 2 x 3", text) for kind in ("uniform", "lognormal")]
 
 
 def test_a_size_beyond_patience_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "PATIENCE_US", 0.0)
-    rows = [*face_peer(fake())]
-    assert [row.case for row in rows if isinstance(row, Missed)] == ["uniform 4 x 3", "lognormal 4 x 3"]
-    assert [row.reason for row in rows if isinstance(row, Missed)] == ["would take about 0 s"] * 2
+    rows = [*compare_with_peer(fake())]
+    assert [row.case for row in rows if isinstance(row, SkippedPeer)] == ["uniform 4 x 3", "lognormal 4 x 3"]
+    assert [row.reason for row in rows if isinstance(row, SkippedPeer)] == ["would take about 0 s"] * 2
 
 
 def test_an_absent_peer_says_how_to_install_it() -> None:
-    assert [*face_peer(fake(package="absent_peer"))] == [Missed("absent_peer", "fake", "", "pip install absent_peer")]
+    assert [*compare_with_peer(fake(package="absent_peer"))] == [
+        SkippedPeer("absent_peer", "fake", "", "pip install absent_peer")
+    ]
 
 
 def test_a_peer_that_lacks_what_it_needs_is_not_called_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "broken_peer.py").write_text("import absent_peer")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="absent_peer"):
-        next(face_peer(fake(package="broken_peer")))
+        next(compare_with_peer(fake(package="broken_peer")))
 
 
 def test_the_table_shows_ratios_and_reasons() -> None:
-    rows: list[Faced | Missed] = [
-        Faced("json", "fake", "uniform 2 x 3", "LPT()", 1500.0, 100.0, 15.0, 1.25, 0.5, 1.5),
-        Missed("absent_peer", "fake", "", "pip install absent_peer"),
+    rows: list[PeerRow | SkippedPeer] = [
+        PeerRow("json", "fake", "uniform 2 x 3", "LPT()", 1500.0, 100.0, 15.0, 1.25, 0.5, 1.5),
+        SkippedPeer("absent_peer", "fake", "", "pip install absent_peer"),
     ]
     console = Console(width=110)
     with console.capture() as capture:
@@ -115,8 +117,8 @@ def test_real_peers_partition_as_ours_do(peer: Peer) -> None:
     if find_spec(peer.package) is None:
         pytest.skip(f"needs {peer.package}: pip install {peer.package}")
     few = Peer(peer.package, peer.algorithm, peer.ours, peer.partition, ((3, 3),))
-    for row in face_peer(few):
-        assert isinstance(row, Faced), row
+    for row in compare_with_peer(few):
+        assert isinstance(row, PeerRow), row
         match peer.algorithm:
             case "multifit":  # bisects from other limits; both stay within 13/11 of the optimum
                 assert 0.84 < row.cost_ratio < 1.19

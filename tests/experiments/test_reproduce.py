@@ -69,7 +69,7 @@ def test_the_command_writes_table_figures_and_picture(tmp_path: Path) -> None:
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
-def test_a_picture_of_a_front(rows: list[ReproducedRow]) -> None:
+def test_a_front_is_a_png_of_1200_x_450_and_the_same_every_time(rows: list[ReproducedRow]) -> None:
     content = draw_front(rows)
     assert (int.from_bytes(content[16:20]), int.from_bytes(content[20:24])) == (1200, 450)
     assert content == draw_front(rows)

@@ -1,6 +1,5 @@
 """Files of samples: what is read, and what is said of those that cannot be."""
 
-import os
 import re
 from pathlib import Path
 from typing import TypeAlias
@@ -57,7 +56,7 @@ REFUSED: list[tuple[str, Content, str]] = [
      'column "image_tokens" is missing; found tokens. Add it; it is 0 for samples without images.'),
     ("a.parquet", pa.table({"x": [1]}), 'column "tokens" is missing; found x. Rename or add it.'),
     ("a.jsonl", '{"image_tokens": 1}', 'column "tokens" is missing; found image_tokens. Rename or add it.'),
-    ("a.csv", "tokens,tokens,image_tokens\n5,5,1\n", 'column "tokens" is there 2 times.'),
+    ("a.csv", "tokens,tokens,image_tokens\n5,5,1\n", 'column "tokens" appears 2 times.'),
     ("a.csv", "tokens,image_tokens\n5,1\n6,2,3\n",
      "every row must have the 2 fields of the header; data row 2 has 3."),
     ("a.csv", "tokens,image_tokens\n5,1\n6\n", "every row must have the 2 fields of the header; data row 2 has 1."),
@@ -89,10 +88,10 @@ REFUSED: list[tuple[str, Content, str]] = [
      "the sum of tokens must be below 2**62; it is 9223372036854775800. Lengths are counts: whole numbers >= 0 "
      "whose sum is below 2**62."),
     ("a.jsonl", '{"tokens": 5, "image_tokens": 1}\n{"tokens": 6,\n',
-     "every line must be a JSON object; data row 2 is none: "
+     "every line must be a JSON object; data row 2 is not one: "
      "Expecting property name enclosed in double quotes."),
     ("a.jsonl", "[1, 2]\n", "every line must be a JSON object; data row 1 is a list."),
-    ("a.parquet", b"", "damaged or no parquet file: Parquet file size is 0 bytes."),
+    ("a.parquet", b"", "damaged, or not a parquet file: Parquet file size is 0 bytes."),
 ]  # fmt: skip
 
 
@@ -103,7 +102,7 @@ def test_one_line_says_what_is_wrong_and_where(tmp_path: Path, name: str, conten
         read_samples(path)
 
 
-def test_missing_files_and_folders(tmp_path: Path) -> None:
+def test_missing_files_and_folders_are_named(tmp_path: Path) -> None:
     with pytest.raises(BadTable, match=r"none\.csv: no such file\.$"):
         read_samples(tmp_path / "none.csv")
     (tmp_path / "folder.csv").mkdir()
@@ -114,24 +113,25 @@ def test_missing_files_and_folders(tmp_path: Path) -> None:
 def test_damaged_parquet_is_named_in_one_line(tmp_path: Path) -> None:
     whole = write(tmp_path / "whole.parquet", pa.table({"tokens": [*range(1, 5_000)], "image_tokens": [0] * 4_999}))
     content = bytearray(whole.read_bytes())
-    with pytest.raises(BadTable, match=r"short\.parquet: damaged or no parquet file: .+\.$"):
+    with pytest.raises(BadTable, match=r"short\.parquet: damaged, or not a parquet file: .+\.$"):
         read_samples(write(tmp_path / "short.parquet", bytes(content[: len(content) // 2])))
     content[8:200] = bytes(192)
-    with pytest.raises(BadTable, match=r"^[^\n]*broken\.parquet: (damaged or no parquet file|cannot be read): [^\n]+$"):
+    with pytest.raises(
+        BadTable, match=r"^[^\n]*broken\.parquet: (damaged, or not a parquet file|cannot be read): [^\n]+$"
+    ):
         read_samples(write(tmp_path / "broken.parquet", bytes(content)))
 
 
 def test_broken_utf8_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadTable, match=r"every line must be a JSON object; data row 1 is none: .*utf-8.*\.$"):
+    with pytest.raises(BadTable, match=r"every line must be a JSON object; data row 1 is not one: .*utf-8.*\.$"):
         read_samples(write(tmp_path / "a.jsonl", b"\xff\xfe{}\n"))
-    with pytest.raises(BadTable, match=r"damaged or no csv file: .*UTF8.*\.$"):
+    with pytest.raises(BadTable, match=r"damaged, or not a csv file: .*UTF8.*\.$"):
         read_samples(write(tmp_path / "a.csv", b"tokens,image_tokens\n\xff\xfe,1\n"))
 
 
-@pytest.mark.skipif("EVENSTEP_DATA" not in os.environ, reason="needs real samples: EVENSTEP_DATA=folder pytest")
 @pytest.mark.parametrize(("name", "n_samples", "mean"), [("vlm-clients", 186_611, 1_604), ("vqa-tiles", 60_495, 1_080)])
-def test_real_files_are_read_whole(name: str, n_samples: int, mean: float) -> None:
-    path = Path(os.environ["EVENSTEP_DATA"]) / f"{name}.parquet"
+def test_real_files_are_read_whole(data_folder: Path, name: str, n_samples: int, mean: float) -> None:
+    path = data_folder / f"{name}.parquet"
     if not path.is_file():
         pytest.skip(f"{path} is absent")
     workload = read_samples(path)
@@ -144,9 +144,9 @@ def test_real_files_are_read_whole(name: str, n_samples: int, mean: float) -> No
 @pytest.mark.parametrize(
     ("name", "content", "text"),
     [
-        ("latin.csv", b"tokens,image_tokens,gr\xf6\xdfe\n5,1,2\n", "no UTF-8 text"),
+        ("latin.csv", b"tokens,image_tokens,gr\xf6\xdfe\n5,1,2\n", "not UTF-8 text"),
         ("utf16.csv", "tokens,image_tokens\n5,1\n".encode("utf-16"), "data row 2 has 1"),
-        ("zipped.csv", b"\x1f\x8b\x08\x00\xff\xfe\xfd" * 9, "damaged or no csv file"),
+        ("zipped.csv", b"\x1f\x8b\x08\x00\xff\xfe\xfd" * 9, "damaged, or not a csv file"),
         (
             "names.parquet",
             pa.table({"tokens": [5], "image_tokens": [1], "source": pa.array([b"\xff"], pa.binary())}),

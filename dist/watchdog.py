@@ -1,4 +1,4 @@
-"""A deadline of our own for what the device does, since a device waits for a lost rank without end or word."""
+"""A deadline of our own for what the device does: a device waits for a lost rank for ever, and says nothing."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from time import monotonic, sleep
 
 from .errors import ExchangeTimeout
 from .meeting import Patience
-from .store import Holder, Store
+from .store import Store, StoreHolder
 from .streams import Event
 
-__all__ = ["Watch", "passed"]
+__all__ = ["PHASE", "Watchdog", "passed"]
 
 PHASE = "device exchange"
 POLL_S = (0.000_05, 0.02)  # shortest and longest pause between two looks; they grow with the time waited
 
 
-class Watch:
-    """Who has launched which exchange, kept in the store, for the error to name who has not."""
+class Watchdog:
+    """Waits for an exchange on the device, up to a deadline. The store holds who has launched which exchange: the error
+    names who has not."""
 
     def __init__(
-        self, store: Store, holder: Holder, rank: int, n_ranks: int, pass_number: int, patience: Patience
+        self, store: Store, holder: StoreHolder, rank: int, n_ranks: int, pass_number: int, patience: Patience
     ) -> None:
         """``store``: a connection that the training loop's thread has for itself."""
         self._store, self._holder, self._rank, self._n_ranks = store, holder, rank, n_ranks
@@ -34,7 +35,7 @@ class Watch:
     def wait(self, event: Event, step: int) -> None:
         """Return once ``event``, after the exchange of ``step``, has passed. Raises `ExchangeTimeout` or `RankLost`."""
         limit = self._patience.timeout_s
-        with self._patience.tried():
+        with self._patience.waiting():
             if passed(event, lambda _: self._patience.waited > limit):
                 return
         with self._holder.asked(step, PHASE):

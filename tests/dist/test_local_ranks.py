@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dist.neighbours import Neighbours, address_of
+from dist.local_ranks import LocalRanks, address_of
 from tests.ranks import Ranks
 
 from .faults import Told, halted, train
@@ -35,21 +35,21 @@ def until(state: int, process: subprocess.Popen[bytes]) -> None:
 
 def test_who_is_killed_has_ended_and_who_is_stopped_has_not(processes: list[subprocess.Popen[bytes]]) -> None:
     own = os.getpid()
-    neighbours = Neighbours([address_of(each) for each in (processes[0].pid, own, processes[1].pid, processes[2].pid)])
-    assert neighbours.ended() == []
+    local_ranks = LocalRanks([address_of(each) for each in (processes[0].pid, own, processes[1].pid, processes[2].pid)])
+    assert local_ranks.ended() == []
     processes[1].send_signal(signal.SIGSTOP)
     until(os.WSTOPPED, processes[1])
-    assert neighbours.ended() == []
+    assert local_ranks.ended() == []
     processes[2].kill()
     until(os.WEXITED, processes[2])
-    assert neighbours.ended() == [3]  # a zombie
+    assert local_ranks.ended() == [3]  # a zombie
     processes[2].wait()
     processes[0].terminate()
     until(os.WEXITED, processes[0])
-    assert neighbours.ended() == [0, 3]
-    neighbours.close()
-    neighbours.close()
-    assert neighbours.ended() == []
+    assert local_ranks.ended() == [0, 3]
+    local_ranks.close()
+    local_ranks.close()
+    assert local_ranks.ended() == []
 
 
 def test_nobody_is_taken_for_another(processes: list[subprocess.Popen[bytes]]) -> None:
@@ -58,13 +58,13 @@ def test_nobody_is_taken_for_another(processes: list[subprocess.Popen[bytes]]) -
     mark, number = address_of(processes[0].pid)
     assert (mark, number) == address_of(processes[0].pid) != address_of(processes[1].pid)
     assert 0 < mark < 2**63
-    neighbours = Neighbours([(0, number), (mark ^ 1, number), (mark, processes[1].pid), address_of(2**22 + 1)])
+    local_ranks = LocalRanks([(0, number), (mark ^ 1, number), (mark, processes[1].pid), address_of(2**22 + 1)])
     assert address_of(2**22 + 1) == (0, 2**22 + 1)  # more than a process number can be
     assert len(list(Path("/proc/self/fd").iterdir())) == files
     for each in processes:
         each.kill()
         until(os.WEXITED, each)
-    assert neighbours.ended() == []
+    assert local_ranks.ended() == []
 
 
 def test_where_the_kernel_does_not_tell_nobody_has_ended(
@@ -72,10 +72,10 @@ def test_where_the_kernel_does_not_tell_nobody_has_ended(
 ) -> None:
     addresses = [address_of(each.pid) for each in processes]
     monkeypatch.delattr(os, "pidfd_open")
-    neighbours = Neighbours(addresses)
+    local_ranks = LocalRanks(addresses)
     processes[0].kill()
     until(os.WEXITED, processes[0])
-    assert neighbours.ended() == []
+    assert local_ranks.ended() == []
 
 
 @pytest.mark.parametrize("overlap", [True, False], ids=["beside", "inline"])

@@ -1,4 +1,4 @@
-"""Which ranks of this machine have ended, as its kernel sees it: a rank that is slow or stopped has not.
+"""Which ranks of this machine have ended, as its kernel sees it. A rank that is slow or stopped has not.
 
 Without this, a rank that dies while others wait for it in the store is found by their timeout alone. No clock takes
 part, so no rank is ever taken for dead. Ranks of other machines are not seen: those beside one that dies tell all.
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
 
-__all__ = ["Neighbours", "address_of"]
+__all__ = ["LocalRanks", "address_of"]
 
 UNKNOWN = 0
 
@@ -31,8 +31,8 @@ def address_of(process: int) -> tuple[int, int]:
     return int.from_bytes(blake2b(text.encode(), digest_size=7).digest()), process
 
 
-class Neighbours:
-    """Handles of the ranks' processes on this machine, which the kernel marks when they end."""
+class LocalRanks:
+    """The other ranks on this machine: handles of their processes, which the kernel marks when they end."""
 
     def __init__(self, addresses: Sequence[tuple[int, int]] = ()) -> None:
         """``addresses``: of the process of each rank, as it knows itself."""

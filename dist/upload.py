@@ -1,10 +1,12 @@
-"""How the tensors of packs come to this rank's device: loaded, then launched, then landed.
+"""How the tensors of packs come to this rank's device: an upload is prepared, then launched, then finished.
 
-*Loading* is done beside the training loop, by the thread that plans and exchanges. *Launching* and *landing* are done
-by the thread that trains, each at one place of `Pass`: what is enqueued there has the same place among the training
-loop's own work on every rank. What lands belongs to the stream that trains: it was allocated there, and written on a
-side stream which first waited for that stream, and for which that stream then waits. So the allocator's rule, that
-memory freed on a stream is free for later work of that stream, is enough for what training loops do with packs.
+*Preparing* is done beside the training loop, by the thread that plans and exchanges. *Launching* and *finishing* are
+done by the thread that trains, each at one place of `Pass`: what is enqueued there has the same place among the
+training loop's own work on every rank.
+
+The buffer of an upload belongs to the stream that trains. It is allocated there, and written on a side stream, which
+first waits for that stream, and for which that stream then waits. So the allocator's rule, that memory freed on a
+stream is free for later work of that stream, is enough for what training loops do with packs.
 """
 
 from __future__ import annotations
@@ -20,21 +22,21 @@ import torch
 from .errors import InvalidLoader, RankLost
 from .exchange import Route
 from .manifest import Manifest
-from .memory import roomy
+from .memory import size_class
 from .payload import aligned, write_tensors
 from .ring import Ring, Slot
 from .streams import Event, Stream, Streams
 from .transport import DeviceTransport
-from .watch import Watch
+from .watchdog import PHASE, Watchdog
 
-__all__ = ["Cargo", "DeviceFreight", "Flight", "Freight", "HostFreight", "abandon"]
+__all__ = ["DeviceUploader", "HostUploader", "LaunchedUpload", "Upload", "Uploader", "abandon"]
 
 Exchange: TypeAlias = Callable[[torch.Tensor, torch.Tensor, Route], None]
-_abandoned: deque[Flight] = deque()
+_abandoned: deque[LaunchedUpload] = deque()
 
 
 @dataclass(frozen=True, eq=False)
-class Cargo:
+class Upload:
     """The tensors of one step, ready to be launched. ``fill`` enqueues on the current stream what fills the buffer."""
 
     step: int
@@ -43,66 +45,66 @@ class Cargo:
     n_bytes: int
     fill: Callable[[torch.Tensor], None]
     slot: Slot
-    watch: Watch | None
+    watchdog: Watchdog | None
 
-    def launch(self) -> Flight:
+    def launch(self) -> LaunchedUpload:
         """Enqueue everything on the side stream. Nothing is waited for."""
         consumer = self.streams.current()
-        landed = self.streams.empty(roomy(self.n_bytes))[: self.n_bytes]
+        buffer = self.streams.empty(size_class(self.n_bytes))[: self.n_bytes]
         self.side.wait_event(consumer.record_event())
         try:
             with self.streams.on(self.side):
-                self.fill(landed)
+                self.fill(buffer)
         except BaseException:
             consumer.wait_event(self.side.record_event())  # some of it may run, in memory that is now freed
             raise
         done = self.side.record_event()
         self.slot.read_until(done)
-        return Flight(self, landed, consumer, done)
+        return LaunchedUpload(self, buffer, consumer, done)
 
 
 @dataclass(frozen=True, eq=False)
-class Flight:
-    """A launched cargo: what is read and written stays referred to until the device is through with it."""
+class LaunchedUpload:
+    """An upload under way. It holds what the device reads and writes until the device has finished with it."""
 
-    cargo: Cargo
-    landed: torch.Tensor
+    upload: Upload
+    buffer: torch.Tensor
     consumer: Stream
     done: Event
 
-    def land(self) -> torch.Tensor:
+    def finish(self) -> torch.Tensor:
         """Return the step's buffer, for the stream that trains. Raises `ExchangeTimeout` if a rank is missing."""
-        if self.cargo.watch is not None:
-            self.cargo.watch.wait(self.done, self.cargo.step)
-        if self.cargo.streams.current() != self.consumer:
+        if self.upload.watchdog is not None:
+            self.upload.watchdog.wait(self.done, self.upload.step)
+        if self.upload.streams.current() != self.consumer:
             raise InvalidLoader(
-                f"step {self.cargo.step} was launched while the training loop was on another stream than now: its "
+                f"step {self.upload.step} was launched while the training loop was on another stream than now: its "
                 f"memory belongs to that one. Ask for all packs on one stream."
             )
         self.consumer.wait_event(self.done)
-        return self.landed
+        return self.buffer
 
 
-def abandon(flights: Iterable[Flight]) -> None:
-    """Forget flights that nobody will land, each once its device is through with it."""
-    _abandoned.extend(flights)
+def abandon(uploads: Iterable[LaunchedUpload]) -> None:
+    """Forget uploads that nobody will finish, each once its device has done with it."""
+    _abandoned.extend(uploads)
     with suppress(IndexError):  # another thread may be at it
         for _ in range(len(_abandoned)):
-            flight = _abandoned.popleft()
-            if not flight.done.query():
-                _abandoned.append(flight)
+            launched = _abandoned.popleft()
+            if not launched.done.query():
+                _abandoned.append(launched)
 
 
-class Freight(Protocol):
+class Uploader(Protocol):
     """One pass's way of bringing tensors to the device."""
 
     @property
     def streams(self) -> Streams: ...
-    def lane(self) -> AbstractContextManager[object]:
-        """Where the thread that loads does its own work on the device."""
+    def exchange_stream(self) -> AbstractContextManager[object]:
+        """Enqueue what is done inside on the stream of the thread that prepares."""
         ...
 
-    def load(self, step: int, manifest: Manifest, ready: Event, exchange: Exchange) -> Cargo:
+    def prepare(self, step: int, manifest: Manifest, ready: Event, exchange: Exchange) -> Upload:
         """Do what can be done beside the training loop. ``ready``: after it, this rank's packs may be read.
 
         ``exchange`` sends and receives through the host. Collective.
@@ -110,48 +112,48 @@ class Freight(Protocol):
         ...
 
 
-class HostFreight:
+class HostUploader:
     """Tensors go to other ranks through pinned memory of the host; only the last copy, to the device, is launched."""
 
-    def __init__(self, streams: Streams, side: Stream, lane: Stream, slots: int) -> None:
-        self.streams, self._side, self._lane = streams, side, lane
+    def __init__(self, streams: Streams, side: Stream, own: Stream, slots: int) -> None:
+        self.streams, self._side, self._own = streams, side, own
         self._ring, self._outgoing = Ring(streams, slots), Ring(streams, 1)
 
-    def lane(self) -> AbstractContextManager[object]:
-        return self.streams.on(self._lane)
+    def exchange_stream(self) -> AbstractContextManager[object]:
+        return self.streams.on(self._own)
 
-    def load(self, step: int, manifest: Manifest, ready: Event, exchange: Exchange) -> Cargo:
+    def prepare(self, step: int, manifest: Manifest, ready: Event, exchange: Exchange) -> Upload:
         slot = self._ring.take(manifest.n_bytes)
         if manifest.route.sizes.any():
             outgoing = self._outgoing.take(manifest.leaving_bytes)
-            self._lane.wait_event(ready)
+            self._own.wait_event(ready)
             write_tensors(manifest.leaving, outgoing.buffer)
-            written = self._lane.record_event()
+            written = self._own.record_event()
             written.synchronize()  # gloo reads it at once
             exchange(outgoing.buffer, slot.buffer[: manifest.arriving_bytes], manifest.route)
             outgoing.read_until(written)
         write_tensors(manifest.staying, slot.buffer[manifest.arriving_bytes :])
 
-        def fill(landed: torch.Tensor) -> None:
-            write_tensors([slot.buffer], landed)
+        def fill(buffer: torch.Tensor) -> None:
+            write_tensors([slot.buffer], buffer)
 
-        return Cargo(step, self.streams, self._side, manifest.n_bytes, fill, slot, None)
+        return Upload(step, self.streams, self._side, manifest.n_bytes, fill, slot, None)
 
 
-class DeviceFreight:
+class DeviceUploader:
     """Tensors go from device to device. Beside the training loop, those of the host are laid into pinned memory."""
 
     def __init__(
-        self, streams: Streams, side: Stream, transport: DeviceTransport | None, watch: Watch, slots: int
+        self, streams: Streams, side: Stream, transport: DeviceTransport | None, watchdog: Watchdog, slots: int
     ) -> None:
         """``transport``: None for one rank alone."""
-        self.streams, self._side, self._transport, self._watch = streams, side, transport, watch
+        self.streams, self._side, self._transport, self._watchdog = streams, side, transport, watchdog
         self._ring = Ring(streams, slots)
 
-    def lane(self) -> AbstractContextManager[object]:
+    def exchange_stream(self) -> AbstractContextManager[object]:
         return nullcontext()
 
-    def load(self, step: int, manifest: Manifest, ready: Event, exchange: Exchange) -> Cargo:
+    def prepare(self, step: int, manifest: Manifest, ready: Event, exchange: Exchange) -> Upload:
         on_host = [each for each in manifest.leaving if each.device != self.streams.device]
         n_host = sum(aligned(each.nbytes) for each in on_host)
         slot = self._ring.take(n_host + manifest.n_bytes - manifest.arriving_bytes)
@@ -159,14 +161,14 @@ class DeviceFreight:
         write_tensors(manifest.staying, slot.buffer[n_host:])
         leaving = self._staged(manifest.leaving, slot.buffer)
 
-        def fill(landed: torch.Tensor) -> None:
+        def fill(buffer: torch.Tensor) -> None:
             if manifest.route.sizes.any():
-                content = self.streams.empty(roomy(manifest.leaving_bytes))[: manifest.leaving_bytes]
+                content = self.streams.empty(size_class(manifest.leaving_bytes))[: manifest.leaving_bytes]
                 write_tensors(leaving, content)
-                self._exchange(step, content, landed[: manifest.arriving_bytes], manifest.route)
-            write_tensors([slot.buffer[n_host:]], landed[manifest.arriving_bytes :])
+                self._exchange(step, content, buffer[: manifest.arriving_bytes], manifest.route)
+            write_tensors([slot.buffer[n_host:]], buffer[manifest.arriving_bytes :])
 
-        return Cargo(step, self.streams, self._side, manifest.n_bytes, fill, slot, self._watch)
+        return Upload(step, self.streams, self._side, manifest.n_bytes, fill, slot, self._watchdog)
 
     def _staged(self, tensors: list[torch.Tensor], buffer: torch.Tensor) -> list[torch.Tensor]:
         """Return ``tensors``, those of the host replaced by their bytes in ``buffer``."""
@@ -181,9 +183,9 @@ class DeviceFreight:
 
     def _exchange(self, step: int, content: torch.Tensor, arrived: torch.Tensor, route: Route) -> None:
         assert self._transport is not None
-        self._watch.launched(step)
+        self._watchdog.launched(step)
         try:
             self._transport.exchange(content, arrived, route)
         except RuntimeError as error:
-            text = f"step {step}, device exchange: the connection between devices broke. Reported here: {error}"
-            raise RankLost(text, (), step, "device exchange") from error
+            text = f"step {step}, {PHASE}: the connection between devices broke. Reported here: {error}"
+            raise RankLost(text, (), step, PHASE) from error

@@ -6,7 +6,7 @@ import pytest
 
 from tests.ranks import Ranks
 
-from .landing import Run, recorded, train
+from .uploading import Run, recorded, train
 
 
 @pytest.mark.parametrize("eager", [True, False], ids=["early", "late"])
@@ -14,7 +14,7 @@ from .landing import Run, recorded, train
 @pytest.mark.parametrize("resident", [True, False], ids=["resident", "on-host"])
 @pytest.mark.parametrize("mode", ["balance", "off"])
 @pytest.mark.parametrize("transport", ["host", "device"])
-def test_what_lands_has_the_bytes_that_left(
+def test_what_is_uploaded_has_the_bytes_that_left(
     ranks: Ranks, transport: str, mode: str, resident: bool, overlap: bool, eager: bool
 ) -> None:
     run = Run(transport, resident, mode, overlap, eager, counts=(40, 33))
@@ -28,7 +28,7 @@ def test_what_lands_has_the_bytes_that_left(
 @pytest.mark.parametrize(
     "run",
     [
-        Run("host", broken="the training loop waits for what lands"),
+        Run("host", broken="the training loop waits for the upload"),
         Run("host", resident=False, mode="off", eager=True, broken="what is launched waits for the training loop"),
         Run("device", broken="what is launched waits for the training loop"),
         Run("host", broken="packs are read once they are made"),

@@ -15,11 +15,11 @@ import numpy as np
 import torch
 import torch.distributed as td
 
-import dist.freight
+import dist.upload
 from dist import MicroBatch, PackId
-from dist.freight import Cargo, Flight
 from dist.ring import Slot
 from dist.streams import Event, Stream
+from dist.upload import LaunchedUpload, Upload
 
 from .jobs import loader
 from .lazy import LazyStream, LazyStreams, lazy_device
@@ -72,7 +72,7 @@ def _trained(streams: LazyStreams, run: Run) -> tuple[list[PackId], list[PackId]
         if not np.array_equal(weak.numpy(), content(*pack_id)[1]):
             wrong.append(pack_id)
 
-    def use(batch: MicroBatch) -> None:
+    def use(batch: MicroBatch[object]) -> None:
         """Enqueue some work on what came, and forget it."""
         for pack, pack_id in zip(batch.packs, batch.ids, strict=True):
             assert isinstance(pack, dict)
@@ -101,7 +101,7 @@ def _trained(streams: LazyStreams, run: Run) -> tuple[list[PackId], list[PackId]
 
 
 def _without_waits(number: int) -> AbstractContextManager[object]:
-    """A stream of each device waits for no other: that of the training loop is 0, then come side and lane."""
+    """A stream of each device waits for no other: 0 trains, 1 is the side stream, 2 that of the exchange thread."""
     wait_event = LazyStream.wait_event
 
     def wait(self: LazyStream, event: Event) -> None:
@@ -111,18 +111,18 @@ def _without_waits(number: int) -> AbstractContextManager[object]:
     return mock.patch.object(LazyStream, "wait_event", wait)
 
 
-def _unreferred(cargo: Cargo, landed: torch.Tensor, consumer: Stream, done: Event) -> Flight:
-    assert isinstance(cargo.streams, LazyStreams)
-    return Flight(cargo, cargo.streams.weak(landed), consumer, done)
+def _unreferred(upload: Upload, buffer: torch.Tensor, consumer: Stream, done: Event) -> LaunchedUpload:
+    assert isinstance(upload.streams, LazyStreams)
+    return LaunchedUpload(upload, upload.streams.weak(buffer), consumer, done)
 
 
 RULES: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "": nullcontext,
-    "the training loop waits for what lands": partial(_without_waits, 0),
+    "the training loop waits for the upload": partial(_without_waits, 0),
     "what is launched waits for the training loop": partial(_without_waits, 1),
     "packs are read once they are made": partial(_without_waits, 2),
     "a buffer is written once it was read": lambda: mock.patch.object(Slot, "wait"),
-    "what is under way is referred to": lambda: mock.patch.object(dist.freight, "Flight", _unreferred),
+    "what is under way is referred to": lambda: mock.patch.object(dist.upload, "LaunchedUpload", _unreferred),
 }
 
 

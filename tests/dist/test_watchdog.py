@@ -8,25 +8,25 @@ from typing import cast
 import pytest
 import torch.distributed as td
 
-import dist.watch
+import dist.watchdog
 from dist import ExchangeTimeout, RankLost
 from dist.meeting import Patience
-from dist.store import Holder, Store
-from dist.watch import Watch, passed
+from dist.store import Store, StoreHolder
+from dist.watchdog import Watchdog, passed
 
 from .lazy import Mark
 
 
-def watches(n: int, timeout_s: float = 0.01, pass_number: int = 3) -> list[Watch]:
+def watchdogs(n: int, timeout_s: float = 0.01, pass_number: int = 3) -> list[Watchdog]:
     """One for each rank, on one store."""
     store = cast("Store", td.HashStore())  # type: ignore[attr-defined]
-    return [Watch(store, Holder(0), rank, n, pass_number, Patience(timeout_s)) for rank in range(n)]
+    return [Watchdog(store, StoreHolder(0), rank, n, pass_number, Patience(timeout_s)) for rank in range(n)]
 
 
-def told(watch: Watch, step: int) -> tuple[str, tuple[int, ...], int, str]:
-    """What ``watch`` says of an exchange that never ends: text, and the error's attributes."""
+def told(watchdog: Watchdog, step: int) -> tuple[str, tuple[int, ...], int, str]:
+    """What ``watchdog`` says of an exchange that never ends: text, and the error's attributes."""
     with pytest.raises(ExchangeTimeout) as caught:
-        watch.wait(Mark(), step)
+        watchdog.wait(Mark(), step)
     error = caught.value
     return str(error), error.ranks, error.step, error.phase
 
@@ -35,7 +35,7 @@ REMEDY = " Raise timeout if it was only slow; else end this process, whose devic
 
 
 def test_who_has_not_launched_is_named_with_where_it_was_last() -> None:
-    own, _, earlier_step, earlier_pass, later_step, later_pass = watches(6)
+    own, _, earlier_step, earlier_pass, later_step, later_pass = watchdogs(6)
     own.launched(7)
     earlier_step.launched(6)
     later_step.launched(8)
@@ -50,7 +50,7 @@ def test_who_has_not_launched_is_named_with_where_it_was_last() -> None:
 
 
 def test_where_all_have_launched_no_rank_is_accused() -> None:
-    first, second = watches(2, 0.25)
+    first, second = watchdogs(2, 0.25)
     first.launched(0)
     second.launched(0)
     text = (
@@ -62,26 +62,28 @@ def test_where_all_have_launched_no_rank_is_accused() -> None:
     assert 0.25 <= time.monotonic() - begin < 2
 
 
-@pytest.mark.parametrize(("holder", "who"), [(Holder(0), "rank 0"), (Holder(None), "a process outside of these ranks")])
-def test_without_the_store_its_holder_is_named(holder: Holder, who: str) -> None:
+@pytest.mark.parametrize(
+    ("holder", "who"), [(StoreHolder(0), "rank 0"), (StoreHolder(None), "a process outside of these ranks")]
+)
+def test_without_the_store_its_holder_is_named(holder: StoreHolder, who: str) -> None:
     server = td.TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
     store = td.TCPStore("127.0.0.1", server.port, None, is_master=False)  # type: ignore[attr-defined]
-    watch = Watch(cast("Store", store), holder, 1, 2, 0, Patience(0.01))
-    watch.launched(4)
+    watchdog = Watchdog(cast("Store", store), holder, 1, 2, 0, Patience(0.01))
+    watchdog.launched(4)
     del server
     text = f"step 4, device exchange: the rendezvous store is gone, which {who} usually holds. "
     with pytest.raises(RankLost, match=f"^{text}") as caught:
-        watch.wait(Mark(), 4)
+        watchdog.wait(Mark(), 4)
     assert caught.value.ranks == (() if holder.rank is None else (0,))
     assert (caught.value.step, caught.value.phase) == (4, "device exchange")
 
 
 def test_time_counts_only_while_somebody_waits() -> None:
-    (watch,) = watches(1)
-    watch.wait(Mark(1), 0)
-    assert watch._patience.waited == 0.0
-    told(watch, 0)
-    assert watch._patience.waited == 0.0
+    (watchdog,) = watchdogs(1)
+    watchdog.wait(Mark(1), 0)
+    assert watchdog._patience.waited == 0.0
+    told(watchdog, 0)
+    assert watchdog._patience.waited == 0.0
 
 
 def test_an_event_is_looked_at_more_and_more_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,8 +94,8 @@ def test_an_event_is_looked_at_more_and_more_seldom(monkeypatch: pytest.MonkeyPa
         now += seconds
         pauses.append(seconds)
 
-    monkeypatch.setattr(dist.watch, "sleep", sleep)
-    monkeypatch.setattr(dist.watch, "monotonic", lambda: now)
+    monkeypatch.setattr(dist.watchdog, "sleep", sleep)
+    monkeypatch.setattr(dist.watchdog, "monotonic", lambda: now)
     assert passed(Mark(1), lambda _: pytest.fail("it has passed: nobody asks for how long"))
     assert pauses == []
 

@@ -1,0 +1,81 @@
+"""Arguments and loads that a loader cannot use are refused by name, with value and remedy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from balancers import LPT, Grid
+from dist import CannotWrap, InvalidLoader
+
+from .jobs import alone
+
+
+def test_a_source_that_communicates_is_refused() -> None:
+    class DataLoaderShard:
+        def __iter__(self) -> Iterator[int]:
+            return iter([1])
+
+    with pytest.raises(CannotWrap, match="a DataLoaderShard was prepared by accelerate"):
+        alone(DataLoaderShard())
+    with pytest.raises(CannotWrap, match="packs must be iterable; got int"):
+        alone(3)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (
+            {"grid": Grid(2)},
+            "the grid has 2 ranks, but torch.distributed is not initialised: call init_process_group first, or use "
+            "Grid(1).",
+        ),
+        (
+            {"grid": Grid(1, n_steps=3)},
+            f"a loader acts on one step at a time; got {Grid(1, n_steps=3)!r}. Use n_steps=1.",
+        ),
+        ({"balancer": "lpt"}, "balancer must be a Balancer; got 'lpt'. BALANCERS.parse makes one of a text."),
+        ({"balancer": LPT}, f"balancer must be a Balancer; got {LPT!r}. BALANCERS.parse makes one of a text."),
+        ({"loads": {"load": 3}}, "loads must be a function of a pack; got {'load': 3}."),
+        ({"on_step": 3}, "on_step must be a function of a StepRecord, or None; got 3."),
+        ({"packs_per_cell": 0}, f"packs_per_cell must be in [1, {2**62 - 1}]; got 0."),
+        ({"packs_per_cell": 1.0}, "packs_per_cell must be an integer; got 1.0 (float)."),
+        ({"depth": 0}, f"depth must be in [1, {2**62 - 1}]; got 0."),
+        ({"amounts": "tokens"}, "amounts must be a sequence of names; got the string 'tokens'. Write ['tokens']."),
+        ({"caps": [("tokens", 3)]}, "caps must map names of amounts to their most in a cell; got [('tokens', 3)]."),
+        ({"caps": {"tokens": -1}}, f"caps['tokens'] must be in [0, {2**62 - 1}]; got -1."),
+        (
+            {"caps": {"load": 5}, "amounts": ["packs"]},
+            "amounts and caps must not be named ['load', 'packs'], as stages or totals are. Rename them.",
+        ),
+        ({"mode": "on"}, "mode must be one of 'off', 'shadow', 'balance'; got 'on'."),
+        ({"mode": ["on"]}, "mode must be one of 'off', 'shadow', 'balance'; got ['on']."),
+        ({"at_end": "drop"}, "at_end must be one of 'pad', 'min', 'carry'; got 'drop'."),
+        ({"timeout": 0}, "timeout must be above 0 s, as a number; got 0."),
+        ({"timeout": float("nan")}, "timeout must be above 0 s, as a number; got nan."),
+        (
+            {"timeout": timedelta(minutes=5)},
+            "timeout must be above 0 s, as a number; got datetime.timedelta(seconds=300).",
+        ),
+        ({"device": 1.5}, 'device must be "cpu" or "cuda"; got \'1.5\'. Move packs there after delivery.'),
+    ],
+    ids=str,
+)
+def test_wrong_arguments_are_named(options: dict[str, object], text: str) -> None:
+    with pytest.raises(InvalidLoader, match=f"^{re.escape(text)}$"):
+        alone([1], **options)
+
+
+def test_wrong_loads_are_named() -> None:
+    for loads, text in (
+        (lambda pack: -1, r"loads\(pack 0\)\['load'\] must be in .*; got -1"),
+        (lambda pack: 1.5, r"loads\(pack 0\)\['load'\] must be an integer; got 1.5"),
+        (lambda pack: {"cost": 1}, r"loads\(pack 0\) must hold \['load'\]; it has \['cost'\]"),
+        (lambda pack: (1, 2), r"must give one value per stage \('load',\); got \(1, 2\)"),
+        (lambda pack: next(iter(())), r"loads\(pack 0\) raised StopIteration; it must return a value for every pack"),
+    ):
+        with pytest.raises(InvalidLoader, match=text):
+            list(alone([1], loads=loads))
