@@ -11,7 +11,10 @@ from packing.arrays import Int32, Int64
 from packing.jit import kernel
 
 __all__ = [
+    "EQUAL_EXCHANGES",
     "EXCHANGES",
+    "FIRST_EQUAL",
+    "FIRST_EXCHANGE",
     "LARGEST",
     "LARGEST_GROUP",
     "N_GROUPS",
@@ -34,14 +37,17 @@ N_GROUPS = np.where(CHOOSE <= MOST_GROUPS, CHOOSE, 0)
 FIRST_GROUP = np.cumsum(N_GROUPS, axis=1) - N_GROUPS
 LARGEST = np.count_nonzero(N_GROUPS, axis=1) - 1  # size of the largest groups that n packs are listed in
 
-# (packs given, packs taken) of exchanges whose larger side is k packs: k for k first, the only one with fixed counts
-EXCHANGES = np.zeros((LARGEST_GROUP + 1, 2 * LARGEST_GROUP, 2), dtype=np.int64)
-for k in range(1, LARGEST_GROUP + 1):
-    EXCHANGES[k, : 2 * k] = [
-        (k, k),
-        *((a, b) for less in range(1, k) for a, b in ((k, k - less), (k - less, k))),
-        (k, 0),
+# (packs given, packs taken): all exchanges, by the size of the larger group; of equal groups only, for fixed counts
+EXCHANGES = np.array(
+    [
+        pair
+        for k in range(1, LARGEST_GROUP + 1)
+        for pair in [(k, k), *((a, b) for less in range(1, k) for a, b in ((k, k - less), (k - less, k))), (k, 0)]
     ]
+)
+EQUAL_EXCHANGES = np.array([(k, k) for k in range(1, LARGEST_GROUP + 1)])
+FIRST_EXCHANGE = np.searchsorted(EXCHANGES.max(axis=1), np.arange(LARGEST_GROUP + 2))  # by larger group
+FIRST_EQUAL = np.searchsorted(EQUAL_EXCHANGES.max(axis=1), np.arange(LARGEST_GROUP + 2))
 
 
 class Bins(NamedTuple):
@@ -63,24 +69,28 @@ class Bins(NamedTuple):
 
 
 @kernel
-def fill_bins(loads: Int64, order: Int64, bin_of: Int32, n_bins: int, free: bool, largest: int) -> Bins:
-    """Fill the bins. With ``free`` counts packs without load stay out, and places for more packs are kept."""
+def fill_bins(loads: Int64, order: Int64, bin_of: Int32, n_bins: int, fewest: int, most: int, largest: int) -> Bins:
+    """Fill the bins, with places for more packs unless counts are fixed.
+
+    Packs without load take part only where a bin may hold too few or too many packs: there they make room for others.
+    """
     n = len(order)
+    least = 1 if fewest == 0 and most >= n else 0  # load of what takes part
     load = np.zeros(n_bins, dtype=np.int64)
     used = np.zeros(n_bins, dtype=np.int64)
     willing = np.zeros(n_bins, dtype=np.int64)
     for pack in range(n):
         load[bin_of[pack]] += loads[pack]
         used[bin_of[pack]] += 1
-        willing[bin_of[pack]] += loads[pack] > 0 or not free
-    width = min(willing.max() + (4 if free else 0), MOST_ACTIVE)
+        willing[bin_of[pack]] += loads[pack] >= least
+    width = min(willing.max() + (4 if fewest < most else 0), MOST_ACTIVE)
     packs = np.empty((n_bins, width), dtype=np.int32)
     value = np.empty((n_bins, width), dtype=np.int64)
     size = np.zeros(n_bins, dtype=np.int64)
     seen = np.zeros(n_bins, dtype=np.int64)
     for at in range(n - 1, -1, -1):
         pack = order[at]
-        if loads[pack] > 0 or not free:
+        if loads[pack] >= least:
             bin_ = bin_of[pack]
             part = min(willing[bin_], width)
             if seen[bin_] * part // willing[bin_] == size[bin_] and size[bin_] < part:

@@ -165,7 +165,7 @@ class CellModel(NamedTuple):
             elif self.problem.grid.n_steps == 1:
                 micro_step = micro_steps.setdefault(micro_step, len(micro_steps))
             for bin_ in np.flatnonzero(put[pack] >= 0).tolist():
-                model.add_hint(variables[put[pack, bin_]], bin_ == micro_step * n_ranks + rank)
+                model.add_hint(variables[put[pack, bin_]], int(bin_ == micro_step * n_ranks + rank))
 
 
 def _of(variables: list[cp_model.IntVar], numbers: Int64) -> list[cp_model.IntVar]:

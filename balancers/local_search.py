@@ -4,7 +4,8 @@ In rounds: bins are sorted by load, and every bin above the target, heaviest fir
 of the lightest bins that no other has used in this round. Groups grow from one pack upwards when a round no longer
 brings most heavy bins to the target. For each pair the sorted sums of both bins' groups are walked with two pointers,
 so the best of g x g exchanges costs 2 g steps (after Horowitz & Sahni 1974). Where nothing helps any more, the heaviest
-bin exchanges its load with a lighter bin: no load changes, but other groups face the light bins then.
+bin tries groups of every size against all others, and at last exchanges its load with a lighter bin: no load changes,
+but other groups face the light bins then.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from packing.arrays import Int32, Int64
 from packing.jit import kernel
 
 from .groups import (
+    EQUAL_EXCHANGES,
     EXCHANGES,
+    FIRST_EQUAL,
+    FIRST_EXCHANGE,
     LARGEST,
     N_GROUPS,
     Bins,
@@ -54,7 +58,7 @@ def refine(
     ``order``: packs, heaviest first. Every bin keeps ``fewest`` to ``most`` packs. ``budget``: steps of the search.
     ``largest``: packs in a group.
     """
-    bins = fill_bins(loads, order, bin_of, n_bins, fewest < most, largest)
+    bins = fill_bins(loads, order, bin_of, n_bins, fewest, most, largest)
     _descend(bins, fewest, most, target, budget, largest)
     return _assigned(bins, bin_of)
 
@@ -77,7 +81,7 @@ def iterate(
 
     A kick exchanges one to three packs of the fullest bin with packs of others, by a xorshift generator.
     """
-    bins = fill_bins(loads, order, bin_of, n_bins, fewest < most, largest)
+    bins = fill_bins(loads, order, bin_of, n_bins, fewest, most, largest)
     _descend(bins, fewest, most, target, budget, largest)
     best = Bins(
         bins.packs.copy(),
@@ -154,6 +158,7 @@ def _descend(bins: Bins, fewest: int, most: int, target: int, budget: int, large
     """Exchange groups, in rounds, until no bin is above ``target`` or nothing helps; return the steps taken."""
     n_bins = len(bins.load)
     partners = PARTNERS if bins.packs.shape[1] > 4 else 8 * PARTNERS
+    exchanges, first = (EXCHANGES, FIRST_EXCHANGE) if fewest < most else (EQUAL_EXCHANGES, FIRST_EQUAL)
     touched = np.full(n_bins, -1, dtype=np.int64)  # the last round that changed the bin
     group, round_, steps, widened = 1, 0, 0, False
     passes = next_ = 0
@@ -185,8 +190,8 @@ def _descend(bins: Bins, fewest: int, most: int, target: int, budget: int, large
                 side = min(group, LARGEST[bins.size[bin_]])
                 if fewest == most:
                     side = min(side, LARGEST[bins.size[other]])
-                for kind in range(2 * side if fewest < most else 1):
-                    a, b = EXCHANGES[side, kind]
+                for kind in range(first[1 if widened else side], first[side + 1]):
+                    a, b = exchanges[kind]
                     if allowed(bins, bin_, other, a, b, fewest, most):
                         steps += make_groups(bins, bin_, a) + make_groups(bins, other, b)
                         peak, i, j, walked = closest_exchange(bins, bin_, other, a, b, best, target)

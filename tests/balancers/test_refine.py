@@ -7,7 +7,7 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from balancers import LPT, Barrier, Counts, Grid, Linear, Plan, Problem, Refine, RoundRobin, Status
@@ -27,6 +27,8 @@ def test_it_is_never_worse_than_inside(problem: Problem) -> None:
 
 @settings(max_examples=100)
 @given(st.lists(st.integers(0, 30), min_size=4, max_size=8), st.sampled_from(list(Counts)))
+@example([0, 0, 1, 3, 16, 16, 18, 18], Counts.PADDED)  # 16 + 3 for 18: a pack without load makes up the number
+@example([20, 24, 29, 9, 10, 12, 14], Counts.FREE)  # a small group gains after larger ones have
 def test_two_ranks_end_in_an_optimum(loads: list[int], counts: Counts) -> None:
     """With up to 8 packs on 2 ranks, groups of 3 reach every exchange that matters."""
     if counts is Counts.EQUAL and len(loads) % 2:
@@ -106,7 +108,7 @@ def test_equal_exchanges_are_found_if_there_are_any(heavy: list[int], light: lis
 
     loads = np.array(heavy + light)
     order = np.argsort(-loads, kind="stable")
-    bins = fill_bins(loads, order, np.repeat(np.arange(2), 4).astype(np.int32), 2, False, 3)
+    bins = fill_bins(loads, order, np.repeat(np.arange(2), 4).astype(np.int32), 2, 4, 4, 3)
     make_groups(bins, 0, k)
     make_groups(bins, 1, k)
     i, j, _ = equal_exchange(bins, 0, 1, k, moved)
@@ -116,10 +118,11 @@ def test_equal_exchanges_are_found_if_there_are_any(heavy: list[int], light: lis
 
 
 def test_tables_of_groups_are_binomials() -> None:
-    from balancers.groups import CHOOSE, EXCHANGES, FIRST_GROUP, N_GROUPS
+    from balancers.groups import CHOOSE, EXCHANGES, FIRST_EXCHANGE, FIRST_GROUP, N_GROUPS
 
     assert N_GROUPS[8].tolist() == [1, 8, 28, 56, 70]
     assert FIRST_GROUP[8].tolist() == [0, 1, 9, 37, 93]
     assert N_GROUPS[64].tolist() == [1, 64, 0, 0, 0]  # 2,016 pairs are too many
     assert CHOOSE[64, 3] == comb(64, 3)
-    assert EXCHANGES[3, :6].tolist() == [[3, 3], [3, 2], [2, 3], [3, 1], [1, 3], [3, 0]]
+    of_three = slice(FIRST_EXCHANGE[3], FIRST_EXCHANGE[4])
+    assert EXCHANGES[of_three].tolist() == [[3, 3], [3, 2], [2, 3], [3, 1], [1, 3], [3, 0]]

@@ -10,7 +10,7 @@ from .lasting import beside_training, carried, many_passes, of_one_pair, of_pair
 
 
 def test_it_runs_beside_collectives_of_the_trainer_and_leaves_nothing(ranks: Ranks) -> None:
-    results = ranks.run(beside_training, 50, 200)
+    results = ranks.run(beside_training, 50, 200, timeout=150)
     assert results[0][2] == results[1][2]  # the same loads were summed in the same micro-steps
     for before, after, _ in results:
         assert (after.threads, after.files) == (before.threads, before.files)
