@@ -153,7 +153,7 @@ def _workload(table: Path | None, n_samples: int | None, shares: str | None, see
         return read_samples(table)
     from .workload import SHARES, draw
 
-    return draw(100_000 if n_samples is None else n_samples, _parsed_shares(shares) if shares else SHARES, seed)
+    return draw(100_000 if n_samples is None else n_samples, SHARES if shares is None else _parsed_shares(shares), seed)
 
 
 def _parsed_shares(text: str) -> dict[str, float]:

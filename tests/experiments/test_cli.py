@@ -110,6 +110,7 @@ def test_a_broken_plug_in_is_a_row_of_the_list() -> None:
     ("arguments", "text"),
     [
         (["compare", "none.csv"], "evenstep: none.csv: no such file.\n"),
+        (["compare", "--shares", ""], 'evenstep: --shares must be three numbers, of vlm, vqa, text; got "".\n'),
         (["compare", "--shares", "1,2"], 'evenstep: --shares must be three numbers, of vlm, vqa, text; got "1,2".\n'),
         (["compare", "--ranks", "0"], "evenstep: n_ranks must be in [1, 2147483647]; got 0.\n"),
         (["compare", "--json", "/"], "evenstep: cannot write /: it is no regular file.\n"),
