@@ -143,7 +143,16 @@ def test_oversize_samples_name_the_option(capsys: pytest.CaptureFixture[str], tm
 
 
 @pytest.mark.parametrize(
-    "arguments", [["compare", "a.csv", "--samples", "5"], ["compare", "--counts", "odd"], ["other"]]
+    "arguments",
+    [
+        ["compare", "a.csv", "--samples", "5"],
+        ["compare", "--counts", "odd"],
+        ["compare", "a.csv", "--json", "./a.csv"],  # a table is not written over, nor one result over the other
+        ["even", "a.csv", "b.csv", "c.csv", "--json", "b.csv"],
+        ["reproduce", "--json", "a.png", "--plot", "a.png"],
+        ["reproduce", "--plot", "a.jpg"],
+        ["other"],
+    ],
 )
 def test_usage_errors_exit_with_2(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     assert "Usage: evenstep" in failure(capsys, *arguments)
