@@ -39,11 +39,12 @@ class Auto(Balancer):
     Equal and bounded counts: the better of `LPT` and `KarmarkarKarp`, each improved by `Refine`; with few packs per
     rank also some kicks of `Iterated`. Free counts: of `LPT` and `MinimumBinSlack`, for fewer packs `Multifit` and
     `KarmarkarKarp` too, each improved; for many `LPT` alone, for a handful `CompleteKarmarkarKarp` first; then kicks,
-    `Prove`, and more kicks. Micro-steps with equal counts: the better of `LPT` and `Peel`. Constraints, slow ranks, and
-    stages that are waited for one by one: the better of `ListScheduling` and `Relax`, improved by `HillClimb`. A plan
-    at the bound ends the search.
+    `Prove`, and more kicks. Micro-steps with equal counts: the better of `LPT` and `Peel`. Constraints and slow ranks:
+    the better of `ListScheduling` and `Relax`, improved by `HillClimb`; stages that are waited for one by one: `Relax`,
+    improved so. Caps that cannot bind are left out first. A plan at the bound ends the search.
 
-    Guarantee: never worse than any of these, or than what `HillClimb` starts from (from elsewhere it may end lower).
+    Guarantee: never worse than any of these on the problem that is left, or than what `HillClimb` starts from (from
+    elsewhere it may end lower).
     Time: O(n log n) for equal counts, about 1 ms for 512 packs on 64 ranks.
     Free counts are searched harder, up to 0.1-0.2 s where the bound is not met: ``Refine(LPT())`` takes 2 ms there.
     """

@@ -59,8 +59,9 @@ class Linear:
             values, coefficient = held[name], _scaled(us)
             if len(values) != n_packs:
                 raise InvalidParameter(f'"{name}" must have one amount per pack; {len(values)} for {n_packs}.')
-            largest += coefficient * int(values.max(initial=0))
-            if largest < SUM_LIMIT:
+            most = int(values.max(initial=0))
+            largest += coefficient * most
+            if most and largest < SUM_LIMIT:  # any coefficient will do where there is nothing
                 picoseconds = picoseconds + values * coefficient
         if largest >= SUM_LIMIT:
             raise InvalidParameter(f"the largest load is about {largest // SCALE} us; it must be below 2**62 / 10**6.")

@@ -108,9 +108,8 @@ def movement_front(inner: Balancer, problem: Problem, tolerances_ppm: Sequence[i
     reason = _needs_home(problem)
     if reason is not None:
         raise CannotServe(f"there is no front: {reason}.")
-    for each in tolerances_ppm:
-        as_int("tolerances_ppm", each, InvalidParameter, least=0)
-    return _front(inner.plan(_sized(problem)), tolerances_ppm)
+    tolerances = [as_int("tolerances_ppm", each, InvalidParameter, least=0) for each in tolerances_ppm]
+    return _front(inner.plan(_sized(problem)), tolerances)
 
 
 def _front(plan: Plan, tolerances_ppm: Sequence[int]) -> list[Plan]:

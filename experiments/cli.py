@@ -11,8 +11,8 @@ from packing import PACKERS, CannotCut, EvenstepError, InvalidParameter, Oversiz
 from .cli_measuring import bench, gaps, optima, peers
 from .cli_packing import even, reproduce
 from .cli_ranks import chaos, exchange
-from .console import json_bytes, output, progress_bar
-from .files import ensure_writable, write_atomically
+from .console import check_outputs, json_bytes, output, progress_bar
+from .files import write_atomically
 
 if TYPE_CHECKING:
     from .workload import Workload
@@ -86,13 +86,7 @@ def compare(
     microseconds of the forward pass, summed over steps like the moves; step_ms is the predicted mean time of a step,
     forward and backward. Equal seeds give equal files but for what stands under measured.
     """
-    outputs = [path for path in (json_file, plot) if path]
-    for path in outputs:
-        ensure_writable(path)
-    if len({path.resolve() for path in (*outputs, *filter(None, (table,)))}) < len(outputs) + (table is not None):
-        raise typer.BadParameter("TABLE, --json and --plot must be different files.")
-    if plot and plot.suffix.lower() != ".png":
-        raise typer.BadParameter(f'--plot writes PNG: "{plot}" should end in .png.')
+    check_outputs(json_file, plot, [table] if table else ())
     with progress_bar() as progress:
         task = progress.add_task("packing and planning", total=None)
         from . import report
@@ -153,7 +147,7 @@ def _workload(table: Path | None, n_samples: int | None, shares: str | None, see
         return read_samples(table)
     from .workload import SHARES, draw
 
-    return draw(100_000 if n_samples is None else n_samples, _parsed_shares(shares) if shares else SHARES, seed)
+    return draw(100_000 if n_samples is None else n_samples, SHARES if shares is None else _parsed_shares(shares), seed)
 
 
 def _parsed_shares(text: str) -> dict[str, float]:

@@ -6,8 +6,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from .console import JsonFile, json_bytes, output, progress_bar
-from .files import ensure_writable, write_atomically
+from .console import JsonFile, check_outputs, json_bytes, output, progress_bar
+from .files import write_atomically
 
 __all__ = ["even", "reproduce"]
 
@@ -40,8 +40,7 @@ def even(
     JSON: rows [{mixture, seed, packer, fill, cv, floor, multiple, attention_cv, us, dealt, waste, least, window_waste,
     micro_waste}].
     """
-    if json_file:
-        ensure_writable(json_file)
+    check_outputs(json_file, tables=files or ())
     from .even import Even, even_rows
     from .measurements import even_table
 
@@ -72,8 +71,7 @@ def reproduce(
 
     JSON: rows [{question, mixture, packer, budget, alone, fill, ceiling, cv, dealt_waste, planned_waste}].
     """
-    for path in filter(None, (json_file, plot)):
-        ensure_writable(path)
+    check_outputs(json_file, plot, files or ())
     from .measurements import reproduced_table
     from .reproduce import Reproduce
     from .reproduce import reproduce as rows_of

@@ -94,6 +94,8 @@ def _counts(n_samples: int, shares: Mapping[str, float]) -> dict[str, int]:
     total = sum(shares.values())
     if total <= 0:
         raise InvalidWorkload("some share must be above 0.")
+    if total == np.inf:
+        raise InvalidWorkload("shares must have a finite sum; give smaller ones.")
     ends = np.rint(np.cumsum(list(shares.values())) / total * n_samples).astype(np.int64)
     return dict(zip(shares, np.diff(ends, prepend=0).tolist(), strict=True))
 

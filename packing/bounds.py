@@ -28,7 +28,7 @@ def _martello_toth(falling: Int64, cap: int) -> int:
     if not int(falling[0]):
         return 0
     sums = np.concatenate([[0], np.cumsum(falling)])
-    n_above_half = _number_above(falling, cap / 2)
+    n_above_half = _number_above(falling, cap // 2)  # as a float it would be rounded
     small = np.unique(falling[n_above_half:])
     thresholds = np.concatenate([[0], small[:: max(len(small) // MOST_THRESHOLDS, 1)]])
     n_alone = _number_above(falling, cap - thresholds)
@@ -38,6 +38,6 @@ def _martello_toth(falling: Int64, cap: int) -> int:
     return int((n_above_half + more).max())
 
 
-def _number_above(falling: Int64, limit: float | Int64) -> Int64:
+def _number_above(falling: Int64, limit: int | Int64) -> Int64:
     """Return how many of ``falling`` values are above each limit."""
     return np.searchsorted(-falling, -np.asarray(limit), side="left")

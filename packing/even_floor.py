@@ -97,10 +97,14 @@ def _with_heaviest(low: Int64, n_long: int, units: Int64) -> Int64:
 def _contents(tokens: Int64, units: Int64, capacity: int) -> Int64:
     """Return the largest amount in each room, by room in steps of ceil(capacity / LARGEST_ROOM) tokens.
 
-    Lengths are rounded down to steps and rooms up, so that the bound holds. No room holds more than all samples do.
+    Lengths are rounded down to steps and rooms up, so that the bound holds. Samples shorter than a step may all be in
+    any room. No room holds more than all samples do.
     """
-    scale = -(-capacity // LARGEST_ROOM)
-    return _best_contents(np.maximum(tokens // scale, 1), units, -(-capacity // scale), int(units.sum()))
+    scale, most_units = -(-capacity // LARGEST_ROOM), int(units.sum())
+    steps = tokens // scale
+    some = steps > 0
+    best = _best_contents(steps[some], units[some], -(-capacity // scale), most_units)
+    return np.minimum(best + int(units[~some].sum()), most_units)
 
 
 def _water_filling(places: Places, total: int) -> float:

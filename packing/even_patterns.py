@@ -28,7 +28,7 @@ def pattern_bound(units: Int64, places: Places) -> float:
     classes, counts = np.unique(units[units > 0], return_counts=True)
     start, kind, n_of_kind = _kinds(places)
     mean = (int(units.sum()) + int(places.low[: places.n_long].sum())) / len(places.low)
-    largest = int(places.high.max())
+    largest, scale = int(places.high.max()), (mean + 1) ** 2  # the solver fails on costs of many sizes
     prices, worth = np.zeros(len(classes)), np.zeros(len(start))
     columns: list[NDArray[np.float64]] = []
     costs: list[float] = []
@@ -44,18 +44,20 @@ def pattern_bound(units: Int64, places: Places) -> float:
             reduced[k] = net[s]
             if net[s] < worth[k] - 1e-7 or not columns or len(columns) < len(start):
                 columns.append(_column(classes, last, s, k, len(start)))
-                costs.append(float((s + low - mean) ** 2))
+                costs.append(float((s + low - mean) ** 2) / scale)
                 grew = True
         best = max(best, float(counts @ prices + n_of_kind @ reduced))
         if not grew:
             break
         solved = linprog(
-            [*costs, *np.full(2 * len(classes), 1e4 * (mean + 1) ** 2)],  # the last: samples missing or too many
+            [*costs, *np.full(2 * len(classes), 1e4)],  # the last: samples missing or too many
             A_eq=np.column_stack([*columns, *_slack(len(classes), len(start))]),
             b_eq=[*counts, *n_of_kind],
             method="highs",
         )
-        prices, worth = solved.eqlin.marginals[: len(classes)], solved.eqlin.marginals[len(classes) :]
+        if solved.status != 0:
+            break
+        prices, worth = np.split(scale * solved.eqlin.marginals, [len(classes)])
     return best
 
 

@@ -93,7 +93,10 @@ def count_supervised(labels: ArrayLike, offsets: ArrayLike, ignored: int = -100)
     """
     remedy = "offsets begin at 0, do not fall, and end at the number of labels."
     ends = as_int64("offsets", offsets, InvalidSamples, remedy=remedy)
-    known = np.asarray(labels) != ignored
+    try:
+        known = np.asarray(labels) != ignored
+    except ValueError as error:  # a list for each sample
+        raise InvalidSamples(f"labels must be one row, those of all samples end to end; {error}") from error
     if known.ndim != 1 or not len(ends) or ends[0] != 0 or ends[-1] != len(known) or (np.diff(ends) < 0).any():
         raise InvalidSamples(f"offsets must fit the labels, of shape {known.shape}; got {ends.tolist()[:10]}. {remedy}")
     known[ends[:-1][np.diff(ends) > 0]] = False

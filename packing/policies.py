@@ -182,14 +182,17 @@ def _cut_tokens(
 
 def check_places_known(samples: Samples, limits: Limits, cut_up: NDArray[np.bool_], remedy: str) -> None:
     """Raise `CannotCut` for the first sample marked ``cut_up`` that carries something of unknown place."""
-    for name, amounts in samples.columns.items():
-        bad = cut_up & (amounts > 0)
-        if bad.any() and not (samples.spans and name in OF_SPANS):
-            i = int(np.argmax(bad))
-            raise CannotCut(
-                f"sample {i} ({samples.tokens[i]} tokens, limit {limits.capacity}) carries {amounts[i]} {name}, whose "
-                f"place in it is unknown, so it cannot be cut. {remedy}"
-            )
+    unknown = [name for name in samples.columns if not (samples.spans and name in OF_SPANS)]
+    bad = np.zeros(len(samples), dtype=np.bool_)
+    for name in unknown:
+        bad |= cut_up & (samples.columns[name] > 0)
+    if bad.any():
+        i = int(np.argmax(bad))
+        amount, name = next((samples.columns[name][i], name) for name in unknown if samples.columns[name][i])
+        raise CannotCut(
+            f"sample {i} ({samples.tokens[i]} tokens, limit {limits.capacity}) carries {amount} {name}, whose "
+            f"place in it is unknown, so it cannot be cut. {remedy}"
+        )
 
 
 def _left_over(gone: NDArray[np.bool_], lost: Int64, reason: Int64) -> LeftOver:

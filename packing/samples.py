@@ -66,6 +66,9 @@ class Samples:
         if not isinstance(spans, Spans | None):
             raise InvalidSamples(f"spans must be Spans; got {type(spans).__name__}. Use Spans.of for a list of pairs.")
         for name, values in (columns or {}).items():
+            given: object = name
+            if not isinstance(given, str):
+                raise InvalidSamples(f"a column must be named by a text; got {given!r}.")
             if not name or name in RESERVED:
                 raise InvalidSamples(f'a column cannot be called "{name}"; {", ".join(RESERVED)} are counted anyway.')
             named[name] = as_int64(name, values, InvalidSamples, remedy=remedy)

@@ -157,8 +157,9 @@ def _shares(sizes: Int64, caps: Int64) -> Int64:
 
 
 def _units(caps: Int64) -> Int64:
-    """Return what one of each limit's amounts weighs, (k,), so that all of a limit weighs the same."""
-    units: Int64 = np.maximum(2**40 // np.maximum(caps, 1), 1)
+    """Return what one of each limit's amounts weighs, (k,): all of a limit weighs the same, up to 2**62 / k,
+    so that sums stay in int64."""
+    units: Int64 = np.maximum(2**62 // len(caps) // np.maximum(caps, 1), 1)
     return units
 
 

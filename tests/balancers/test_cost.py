@@ -103,3 +103,4 @@ def test_bad_coefficients_and_amounts() -> None:
         Linear(1).loads({})
     with pytest.raises(InvalidParameter, match=r"the largest load is about 1000000000000000000000 us"):
         Linear(tokens=1e12).loads({"tokens": np.array([10**9])})
+    assert Linear(5, tokens=1e20).loads({"tokens": np.array([0, 0])}).tolist() == [5, 5]  # nothing costs nothing

@@ -128,6 +128,10 @@ def test_the_front_leads_from_least_cost_to_home() -> None:
     assert costs == sorted(set(costs))
     assert moved == sorted(set(moved), reverse=True)
     assert len(front) >= 4
+    large = Problem(loads * 2**30, problem.grid, problem.home)  # the product of cost and tolerance leaves int64
+    tolerances = np.array([0, 1_000, 300_000], dtype=np.int32)
+    same = movement_front(Auto(), large, tolerances.tolist())
+    assert [plan.key for plan in movement_front(Auto(), large, tolerances)] == [plan.key for plan in same]  # type: ignore[arg-type]
 
 
 def test_without_home_there_is_no_front() -> None:

@@ -109,6 +109,7 @@ def test_a_broken_plug_in_is_a_row_of_the_list() -> None:
     ("arguments", "text"),
     [
         (["compare", "none.csv"], "evenstep: none.csv: no such file.\n"),
+        (["compare", "--shares", ""], 'evenstep: --shares must be three numbers, of vlm, vqa, text; got "".\n'),
         (["compare", "--shares", "1,2"], 'evenstep: --shares must be three numbers, of vlm, vqa, text; got "1,2".\n'),
         (["compare", "--ranks", "0"], "evenstep: n_ranks must be in [1, 2147483647]; got 0.\n"),
         (["compare", "--json", "/"], "evenstep: cannot write /: it is not a regular file.\n"),
@@ -140,7 +141,16 @@ def test_oversize_samples_name_the_option(capsys: pytest.CaptureFixture[str], tm
 
 
 @pytest.mark.parametrize(
-    "arguments", [["compare", "a.csv", "--samples", "5"], ["compare", "--counts", "odd"], ["other"]]
+    "arguments",
+    [
+        ["compare", "a.csv", "--samples", "5"],
+        ["compare", "--counts", "odd"],
+        ["compare", "a.csv", "--json", "./a.csv"],  # a table is not written over, nor one result over the other
+        ["even", "a.csv", "b.csv", "c.csv", "--json", "b.csv"],
+        ["reproduce", "--json", "a.png", "--plot", "a.png"],
+        ["reproduce", "--plot", "a.jpg"],
+        ["other"],
+    ],
 )
 def test_usage_errors_exit_with_2(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     assert "Usage: evenstep" in failure(capsys, *arguments)

@@ -66,6 +66,7 @@ def test_one_seed_gives_one_workload_and_leaves_the_global_random_state_alone() 
         ({"shares": {"vlm": -1.0}}, "shares must be finite and >= 0; that of vlm is -1.0."),
         ({"shares": {"vlm": float("nan")}}, "shares must be finite and >= 0; that of vlm is nan."),
         ({"shares": {"vlm": 0.0}}, "some share must be above 0."),
+        ({"shares": {"vlm": 1e308, "vqa": 1e308}}, "shares must have a finite sum; give smaller ones."),
         ({"seed": -1}, f"seed must be in [0, {2**62 - 1}]; got -1."),
         ({"longest": 1}, "hardly any sample of vlm has at most 1 tokens. Allow longer ones."),
     ],

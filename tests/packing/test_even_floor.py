@@ -41,6 +41,17 @@ def test_floors_worked_out_by_hand() -> None:
     assert evenness_floor(np.array([5]), np.array([3]), 10, 1) == 0.0
     assert evenness_floor(np.array([5, 5]), np.array([0, 0]), 10, 2) == 0.0
     assert evenness_floor(np.zeros(0, np.int64), np.zeros(0, np.int64), 10, 0) == 0.0
+    # a sample without tokens is beside any other: 3 + 3 and 6
+    assert evenness_floor([0, 2, 1], [3, 3, 6], 2, 2) == 0.0
+    # rooms are counted in steps of 4 tokens, and four samples of one token each are in one of them
+    assert evenness_floor([199_996, 1, 1, 1, 1, 150_000], [0, 1, 1, 1, 1, 4], 200_000, 2) == 0.0
+
+
+def test_the_floor_of_amounts_without_a_common_step() -> None:
+    """Their squares are large, and costs of very different sizes make the solver of the patterns fail."""
+    best = np.array([285, 500, 787, 1000])
+    floor = evenness_floor([1, 33, 50, 33, 33], [285, 0, 500, 787, 1000], 100, 4)
+    assert floor == pytest.approx(best.std() / best.mean())
 
 
 def test_the_floor_holds_for_amounts_whose_sums_leave_64_bits() -> None:

@@ -82,6 +82,15 @@ def test_several_budgets(rows: list[tuple[int, int]]) -> None:
     assert not rows or not possible(0, [[12, 5] for _ in range(len(packing) - 1)])
 
 
+def test_the_bound_of_amounts_beyond_floats_holds() -> None:
+    """Two of these just fit together, and the third is just above half of the limit: floats cannot tell."""
+    half = 2**55
+    sizes, caps = np.array([[half + 3], [half - 3], [half - 3]]), np.array([2 * half - 1])
+    assert fewest_packs(sizes, caps) == 2
+    samples = Samples([1, 1, 1], {"n_bytes": sizes[:, 0]})
+    assert len(Exact().pack(samples, Limits(10, (("n_bytes", 2 * half - 1),)))) == 2
+
+
 def test_what_is_beyond_it_is_refused() -> None:
     with pytest.raises(CannotServe, match=r"it takes at most 1000 samples; got 1001\. Use ColumnGeneration"):
         Exact().pack([1] * 1001, 10)

@@ -88,6 +88,8 @@ def test_boundary_labels_are_not_subtracted_twice() -> None:
     assert packing.sums()["supervised"].tolist() == [3, 3]
     with pytest.raises(InvalidSamples, match=r"offsets must fit the labels, of shape \(2,\); got \[0, 3\]"):
         count_supervised([7, 7], [0, 3])
+    with pytest.raises(InvalidSamples, match="labels must be one row, those of all samples end to end"):
+        count_supervised([[7, 7], [7]], [0, 2, 3])
 
 
 def test_the_mean_loss_does_not_depend_on_the_grouping() -> None:

@@ -116,6 +116,9 @@ def test_a_sample_with_images_is_not_cut() -> None:
     for oversize in (Oversize.TRUNCATE, Oversize.SPLIT):
         with pytest.raises(CannotCut, match=text):
             BestFitDecreasing().pack(samples, Limits(30, oversize=oversize))
+    first = Samples([50, 50], {"images": [0, 1], "supervised": [3, 0]})  # the first sample, not the first column
+    with pytest.raises(CannotCut, match=r"sample 0 .* carries 3 supervised"):
+        BestFitDecreasing().pack(first, Limits(30, oversize=Oversize.SPLIT))
     assert len(BestFitDecreasing().pack(samples, Limits(30, oversize=Oversize.DROP))) == 1
 
 

@@ -74,6 +74,8 @@ def test_columns_are_checked_like_tokens() -> None:
     for name in ("tokens", "packs", "tokens_squared"):
         with pytest.raises(InvalidSamples, match=f'a column cannot be called "{name}"; tokens, packs, samples, '):
             Samples([7], {name: [7]})
+    with pytest.raises(InvalidSamples, match="a column must be named by a text; got 5"):
+        Samples([7], {5: [7]})  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,17 @@ def test_budgets_that_nobody_draws_on_do_not_matter(measure: str, tokens: list[i
         assert ours.pack(samples, limits).pack_of_sample.tolist() == plain.pack(tokens, 20).pack_of_sample.tolist()
 
 
+@pytest.mark.parametrize("packer", [VectorFirstFit(3), VectorBestFitDecreasing()], ids=repr)
+def test_the_unit_of_a_budget_does_not_matter(packer: Packer) -> None:
+    rng = np.random.default_rng(0)
+    tokens, flops = rng.integers(1, 30, 300), rng.integers(0, 20, 300)
+    packings = [
+        packer.pack(Samples(tokens, {"flops": flops * unit}), Limits(64, (("flops", 32 * unit),)))
+        for unit in (1, 2**48)
+    ]
+    assert packings[0].digest() == packings[1].digest()
+
+
 def test_complements_meet() -> None:
     """4 x (10 tokens, 3 images) and 6 x (30, 1) within (100, 4): 18 images need 5 packs, 220 tokens would need 3."""
     samples = Samples([10] * 4 + [30] * 6, {"images": [3] * 4 + [1] * 6})
