@@ -68,7 +68,7 @@ class Grid:
             object.__setattr__(self, "counts", _checked_range(self.counts))
         given: object = self.stages
         stages = tuple(given) if isinstance(given, tuple | list) else ()
-        if not (stages and len(set(stages)) == len(stages) and all(isinstance(stage, str) for stage in stages)):
+        if not (stages and all(isinstance(stage, str) for stage in stages) and len(set(stages)) == len(stages)):
             raise InvalidGrid(f"stages must be one or more different names; got {self.stages!r}.")
         object.__setattr__(self, "stages", stages)
         if self.slowdown is not None:

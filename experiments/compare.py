@@ -134,8 +134,8 @@ class Dealt:
         image_tokens = sums.get("image_tokens", np.zeros_like(loads))
         n_bytes = BYTES_PER_TOKEN * sums["tokens"] + BYTES_PER_IMAGE_TOKEN * image_tokens
         home = np.arange(self.steps.shape[1]) % config.grid.n_cells
-        for packs in self.steps:
-            yield Problem(loads[packs], config.grid, home, n_bytes[packs])
+        for step, packs in enumerate(self.steps):
+            yield Problem(loads[packs], config.grid, home, n_bytes[packs], step)
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,7 @@ def test_homes_and_sizes_are_checked() -> None:
         ({"n_ranks": 2, "ranks_per_node": 2**40}, r"ranks_per_node must be in \[1, 2147483647\]"),
         ({"n_ranks": 2, "stages": ()}, "stages must be one or more different names"),
         ({"n_ranks": 2, "stages": ("a", "a")}, "stages must be one or more different names"),
+        ({"n_ranks": 2, "stages": (["a"], "b")}, "stages must be one or more different names"),
     ],
 )
 def test_bad_grids_are_refused(arguments: dict[str, object], text: str) -> None:

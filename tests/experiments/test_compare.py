@@ -59,6 +59,11 @@ def test_homes_loads_and_bytes_of_a_problem() -> None:
     assert problem.n_bytes.tolist() == [16 * 100 + 28 * 28 * 3 * 2 * each for each in image_tokens]
 
 
+def test_steps_are_numbered_for_balancers_that_change_with_them() -> None:
+    dealt = deal(NextFit().pack(FULL, 100), 2, seed=0)
+    assert [problem.step for problem in dealt.problems(small())] == [0, 1]
+
+
 def test_row_by_hand() -> None:
     """Loads 60, 40, 20, 0 in one step of 2 ranks x 2 packs: LPT gives (60, 0) and (40, 20), which is the optimum."""
     samples = Samples([100] * 4, {"image_tokens": [60, 40, 20, 0]})
