@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
+CONSTRAINTS := constraints.txt
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --editable
 
 .PHONY: compare bench test lint clean
 
@@ -24,12 +25,12 @@ lint: $(VENV)/dev.stamp
 clean:
 	rm -rf $(VENV)
 
-$(VENV)/experiments.stamp: pyproject.toml constraints.txt | $(VENV)
+$(VENV)/experiments.stamp: pyproject.toml $(CONSTRAINTS) | $(VENV)
 	@echo "setting up $(VENV) (once)"
 	@$(INSTALL) ".[experiments]"
 	@touch $@
 
-$(VENV)/dev.stamp: pyproject.toml constraints.txt | $(VENV)
+$(VENV)/dev.stamp: pyproject.toml $(CONSTRAINTS) | $(VENV)
 	@echo "setting up $(VENV) with everything, torch included (once)"
 	@$(INSTALL) ".[dev]"
 	@touch $@ $(VENV)/experiments.stamp

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -42,6 +43,18 @@ def run(*command: str | Path, cwd: Path) -> str:
     done = subprocess.run(command, cwd=cwd, env=clean, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip()
+
+
+def test_the_oldest_constraints_pin_what_pyproject_admits() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    asked = [each for name in ("ilp", "dist", "experiments", "test") for each in extras[name]]
+    oldest = dict(each.split(">=") for each in (*project["dependencies"], *asked))
+    lines = (ROOT / "constraints-oldest.txt").read_text().splitlines()
+    pinned = dict(line.split("==") for line in lines if not line.startswith("#"))
+    assert {
+        name: pinned[name] for name in oldest if f"{pinned[name]}.".startswith(f"{oldest[name]}.")
+    }.keys() == oldest.keys()
 
 
 @pytest.fixture(scope="module")
