@@ -52,9 +52,8 @@ def test_the_oldest_constraints_pin_what_pyproject_admits() -> None:
     oldest = dict(each.split(">=") for each in (*project["dependencies"], *asked))
     lines = (ROOT / "constraints-oldest.txt").read_text().splitlines()
     pinned = dict(line.split("==") for line in lines if not line.startswith("#"))
-    assert {
-        name: pinned[name] for name in oldest if f"{pinned[name]}.".startswith(f"{oldest[name]}.")
-    }.keys() == oldest.keys()
+    for name, version in oldest.items():
+        assert f"{pinned[name]}.".startswith(f"{version}."), name
 
 
 @pytest.fixture(scope="module")
