@@ -78,6 +78,7 @@ def test_bad_grids_are_refused(arguments: dict[str, object], text: str) -> None:
         (Counts.WITHIN_ONE, 11, (2, 3)),
         (Counts.WITHIN_ONE, 2, (0, 1)),
         (Counts.PADDED, 11, (0, 3)),
+        (Counts.PADDED, 12, (3, 3)),
         ((1, 5), 11, (1, 5)),
         (Counts.EQUAL, 0, (0, 0)),
     ],
