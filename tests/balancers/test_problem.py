@@ -35,6 +35,11 @@ def test_bad_loads_are_refused_with_their_place(loads: ArrayLike, grid: Grid, te
         Problem(loads, grid)
 
 
+def test_a_plan_is_made_of_a_problem() -> None:
+    with pytest.raises(InvalidProblem, match=r"plan takes a Problem, such as Problem\(loads, .*; got \[1, 2\]\."):
+        LPT().plan([1, 2])  # type: ignore[arg-type]
+
+
 def test_homes_and_sizes_are_checked() -> None:
     with pytest.raises(InvalidProblem, match=r"home must be <= 3; home\[1\] = 4"):
         Problem([1, 2], Grid(2, 2), home=[0, 4])
