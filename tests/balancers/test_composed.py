@@ -59,6 +59,11 @@ def test_a_portfolio_keeps_the_best_and_skips_who_refuses() -> None:
         Portfolio((LPT, Zigzag))  # type: ignore[arg-type]
 
 
+def test_a_class_where_a_balancer_must_be_is_refused_with_the_remedy() -> None:
+    with pytest.raises(InvalidParameter, match=r"Refine\.inner must be .*LPT'>\. Write LPT\(\)\."):
+        Refine(LPT)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("text", ["Refine(3)", "LeastMovement('LPT')", "ILP(None)", "Portfolio(3)", "Portfolio((3,))"])
 def test_what_is_wrapped_must_be_a_balancer(text: str) -> None:
     with pytest.raises(InvalidParameter, match=r"must be a (tuple of balancers|balancer, such as .*); got .*\."):
