@@ -39,9 +39,10 @@ class Auto(Balancer):
     Equal and bounded counts: the better of `LPT` and `KarmarkarKarp`, each improved by `Refine`; with few packs per
     rank also some kicks of `Iterated`. Free counts: of `LPT` and `MinimumBinSlack`, for fewer packs `Multifit` and
     `KarmarkarKarp` too, each improved; for many `LPT` alone, for a handful `CompleteKarmarkarKarp` first; then kicks,
-    `Prove`, and more kicks. Micro-steps with equal counts: the better of `LPT` and `Peel`. Constraints and slow ranks:
-    the better of `ListScheduling` and `Relax`, improved by `HillClimb`; stages that are waited for one by one: `Relax`,
-    improved so. Caps that cannot bind are left out first. A plan at the bound ends the search.
+    `Prove`, and more kicks. Micro-steps with equal counts: the better of `LPT` and `Peel`; with others `Peel` too,
+    where it serves them. Constraints and slow ranks: the better of `ListScheduling` and `Relax`, improved by
+    `HillClimb`; stages that are waited for one by one: `Relax`, improved so. Caps that cannot bind are left out first.
+    A plan at the bound ends the search.
 
     Guarantee: never worse than any of these on the problem that is left, or than what `HillClimb` starts from (from
     elsewhere it may end lower).
@@ -84,17 +85,18 @@ def suited(problem: Problem) -> Balancer:
 def _plainly_suited(grid: Grid, n_packs: int, equal: bool) -> Balancer:
     if grid.barrier is Barrier.MICRO_STEP and equal:
         return Portfolio((LPT(), Peel()))
+    peeled: tuple[Balancer, ...] = (Peel(),) if grid.barrier is Barrier.MICRO_STEP else ()
     if grid.counts is not Counts.FREE:
-        best = Portfolio((Refine(LPT()), Refine(KarmarkarKarp())))
+        best = Portfolio((Refine(LPT()), Refine(KarmarkarKarp()), *peeled))
         few = n_packs <= min(FEW, FEW_PER_RANK * grid.n_ranks) and grid.barrier is Barrier.STEP
         return Iterated(best, kicks=QUICK_KICKS) if few else best
     if n_packs * grid.n_ranks > SMALL:
-        return Refine(LPT())
+        return Portfolio((Refine(LPT()), *peeled)) if peeled else Refine(LPT())
     starts: tuple[Balancer, ...] = (LPT(), MinimumBinSlack())
     if n_packs * grid.n_ranks <= SMALLER:
         starts += (Multifit(), KarmarkarKarp())
     exact = (CompleteKarmarkarKarp(),) if n_packs <= TINY[0] and grid.n_ranks <= TINY[1] else ()
-    best = Portfolio((*exact, *map(Refine, starts)))
+    best = Portfolio((*exact, *map(Refine, starts), *peeled))
     if grid.barrier is Barrier.MICRO_STEP:
         return best
     if n_packs > FEW:

@@ -9,7 +9,7 @@ from typing import ClassVar, final
 from packing.algorithm import Algorithm
 from packing.errors import CannotServe, InvalidParameter
 
-from .errors import InvalidPlan
+from .errors import InvalidPlan, InvalidProblem
 from .grid import Barrier, Counts
 from .plan import Assignment, Plan
 from .problem import Problem
@@ -67,8 +67,12 @@ class Balancer(Algorithm, ABC):
     def plan(self, problem: Problem) -> Plan:
         """Plan ``problem`` and verify the answer. A window of several steps is planned as one step of more micro-steps.
 
-        Raises `CannotServe` before any work if the balancer refuses the problem, `InvalidPlan` if its answer is wrong.
+        Raises `CannotServe` before any work if the balancer refuses the problem, `InvalidProblem` for anything else
+        than a problem, `InvalidPlan` if its answer is wrong.
         """
+        given: object = problem
+        if not isinstance(given, Problem):
+            raise InvalidProblem(f"plan takes a Problem, such as Problem(loads, Grid(n_ranks)); got {given!r:.100}.")
         asked = problem if problem.grid.n_steps == 1 else one_step(problem) or problem
         reason = self.refusal(asked)
         if reason is not None:

@@ -49,6 +49,9 @@ class Linear:
         ``amounts`` is what `Packing.sums` returns; the pairs are worked out from it. Raises `InvalidParameter` for an
         amount that is not there or no count, or a load beyond int64.
         """
+        given: object = amounts
+        if not isinstance(given, Mapping):
+            raise InvalidParameter(f"loads are worked out from packing.sums(), amounts by name; got {given!r:.100}.")
         if not amounts:
             raise InvalidParameter("Linear.loads needs the amounts of the packs: pass packing.sums().")
         held = {name: amount_of(amounts, name) for name, _ in self.us_per}

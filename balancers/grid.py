@@ -105,7 +105,7 @@ class Grid:
             case Counts.WITHIN_ONE:
                 return fewest, most
             case Counts.PADDED:
-                return 0, most
+                return most if fewest == most else 0, most  # no empty place: no cell can hold fewer
             case Counts.EQUAL:
                 if fewest < most:
                     empty = most * self.n_cells - n_packs

@@ -28,8 +28,9 @@ class Peel(Balancer):
     problem with the barrier STEP, a rank per cell, planned by ``inner``.
 
     Guarantee: none; on lognormal loads within 0.03 % of the bound at 128 ranks x 8 micro-steps x 4 packs, where evening
-    out all cells (`LPT`) is 25-30 % off. O(n log n) time besides ``inner``. Serves MICRO_STEP with the same number of
-    packs in every cell. Ties: lower pack first.
+    out all cells (`LPT`) is 25-30 % off. O(n log n) time besides ``inner``. Serves MICRO_STEP where every cell may hold
+    the mean number of packs, rounded up, and either all do or some may hold none: packs of load 0 take the places that
+    stay empty. Ties: lower pack first.
     """
 
     inner: Balancer = Refine()
@@ -37,23 +38,26 @@ class Peel(Balancer):
     barriers = frozenset({Barrier.MICRO_STEP})
 
     def refusal(self, problem: Problem) -> str | None:
-        if problem.fewest_per_cell < problem.most_per_cell:
-            return "it needs the same number of packs in every cell. Use Counts.EQUAL"
+        if 0 < problem.fewest_per_cell < problem.most_per_cell:
+            return "it needs the same number of packs in every cell, or cells that may be empty. Use Counts.PADDED"
         return super().refusal(problem) or self.inner.refusal(problem)
 
     def assign(self, problem: Problem) -> Assignment:
-        grid = problem.grid
-        lightest_first = problem.heaviest_first[::-1]
-        cell, n_rows = peel(problem.total[lightest_first], grid.n_ranks, grid.n_micro_steps, problem.most_per_cell)
-        bin_of = np.empty(problem.n_packs, dtype=np.int32)
+        grid, n_packs = problem.grid, problem.n_packs
+        per_cell = -(-n_packs // grid.n_cells)
+        n_places = per_cell * grid.n_cells
+        loads = np.append(problem.total, np.zeros(n_places - n_packs, dtype=np.int64))
+        lightest_first = np.append(np.arange(n_packs, n_places), problem.heaviest_first[::-1])
+        cell, n_rows = peel(loads[lightest_first], grid.n_ranks, grid.n_micro_steps, per_cell)
+        bin_of = np.empty(n_places, dtype=np.int32)
         bin_of[lightest_first] = cell
         n_peeled = n_rows * grid.n_ranks
         rest = np.flatnonzero(bin_of < 0)
         if len(rest):
             cells_left = Grid(grid.n_cells - n_peeled, counts=Counts.EQUAL)
-            others = Problem(problem.total[rest], cells_left, step=problem.step)
+            others = Problem(loads[rest], cells_left, step=problem.step)
             bin_of[rest] = self.inner.plan(others).rank + np.int32(n_peeled)
-        return Assignment(cells_of(problem, bin_of))
+        return Assignment(cells_of(problem, bin_of[:n_packs]))
 
 
 @kernel

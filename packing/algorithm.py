@@ -44,10 +44,12 @@ class Algorithm:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if not _is_plain(getattr(self, field.name)):
+            value = getattr(self, field.name)
+            if not _is_plain(value):
+                hint = f" Write {value.__name__}()." if isinstance(value, type) and issubclass(value, Algorithm) else ""
                 raise InvalidParameter(
                     f"{type(self).__name__}.{field.name} must be an int, float, str, bool, None, an algorithm or a "
-                    f"tuple of these; got {getattr(self, field.name)!r}."
+                    f"tuple of these; got {value!r}.{hint}"
                 )
 
 

@@ -198,4 +198,6 @@ def _refuse_odd_objects(name: str, array: AnyArray, error: Error, remedy: str, c
 def _place(name: str, array: AnyArray, bad: NDArray[np.bool_], columns: Sequence[str]) -> str:
     where = tuple(int(i) for i in np.argwhere(bad)[0])
     column = f' ("{columns[where[1]]}")' if len(where) == 2 and where[1] < len(columns) else ""
-    return f"{name}[{', '.join(map(str, where))}]{column} = {array[where]}"
+    value: object = array[where]
+    shown = repr(str(value)) if isinstance(value, str) else value  # a text that looks like a number
+    return f"{name}[{', '.join(map(str, where))}]{column} = {shown}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .arrays import Int64
+from .errors import InvalidSamples
 
 __all__ = ["fewest_packs"]
 
@@ -17,6 +18,12 @@ def fewest_packs(sizes: Int64, caps: Int64) -> int:
     The largest over the limits of the bound L2 of one limit (Martello & Toth 1990), which is never below the area.
     O(k (n log n)).
     """
+    sizes, caps = np.asarray(sizes), np.asarray(caps)
+    if sizes.ndim != 2 or caps.shape != sizes.shape[1:]:
+        raise InvalidSamples(
+            f"sizes must be (n, k), a column per limit, and caps (k,); got shapes {sizes.shape} and {caps.shape}. "
+            f"For lengths under one limit: fewest_packs(np.array(lengths)[:, None], np.array([capacity]))."
+        )
     if not len(sizes):
         return 0
     return max(1, *(_martello_toth(np.sort(column)[::-1], int(cap)) for column, cap in zip(sizes.T, caps, strict=True)))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
+from operator import index
 
 import numpy as np
 
@@ -57,6 +58,11 @@ class Packing(Immutable):
 
         In a stream too: ``packing.arrival[packing[pack]]`` are their numbers there.
         """
+        try:
+            pack = index(pack)
+        except TypeError:
+            kind = type(pack).__name__
+            raise TypeError(f"packing[pack] takes the number of one pack, an integer; got {pack!r} ({kind}).") from None
         if not -len(self) <= pack < len(self):
             raise IndexError(f"pack {pack} of {len(self)}")
         pack %= len(self)

@@ -134,6 +134,9 @@ def test_attention_stays_inside_a_sample() -> None:
 
     packing = BestFitDecreasing().pack([5, 4, 3, 3], 10)
     q, k, v = torch.randn(3, 10, 4, generator=torch.Generator().manual_seed(0))
-    names = run("docs/recipes.md", "Attention", packing=packing, q=q, k=k, v=v, flash_attn_varlen_func=varlen)
+    tokens = [torch.full((n,), n) for n in (5, 4, 3, 3)]
+    given = {"packing": packing, "tokens": tokens, "q": q, "k": k, "v": v, "flash_attn_varlen_func": varlen}
+    names = run("docs/recipes.md", "Attention", **given)
+    assert names["input_ids"].tolist() == [5] * 5 + [4] * 4 + [0]
     assert names["position_ids"].tolist() == [0, 1, 2, 3, 4, 0, 1, 2, 3, 0]
     torch.testing.assert_close(names["output"][5:9], attention(q[5:9], k[5:9], v[5:9], is_causal=True))

@@ -59,6 +59,11 @@ def test_a_portfolio_keeps_the_best_and_skips_who_refuses() -> None:
         Portfolio((LPT, Zigzag))  # type: ignore[arg-type]
 
 
+def test_a_class_where_a_balancer_must_be_is_refused_with_the_remedy() -> None:
+    with pytest.raises(InvalidParameter, match=r"Refine\.inner must be .*LPT'>\. Write LPT\(\)\."):
+        Refine(LPT)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("text", ["Refine(3)", "LeastMovement('LPT')", "ILP(None)", "Portfolio(3)", "Portfolio((3,))"])
 def test_what_is_wrapped_must_be_a_balancer(text: str) -> None:
     with pytest.raises(InvalidParameter, match=r"must be a (tuple of balancers|balancer, such as .*); got .*\."):
@@ -118,8 +123,18 @@ def test_peeling_by_hand() -> None:
     problem = Problem(loads, Grid(2, 2, Barrier.MICRO_STEP, EQUAL))
     assert Peel(LPT()).plan(problem).cost == 10 + 7
     assert problem.lower_bound == 17
-    with pytest.raises(CannotServe, match="it needs the same number of packs in every cell"):
+    with pytest.raises(CannotServe, match="it needs the same number of packs in every cell, or cells that"):
         Peel().plan(Problem([1, 2, 3], Grid(2, 1, Barrier.MICRO_STEP, Counts.WITHIN_ONE)))
+
+
+@pytest.mark.parametrize("counts", [Counts.FREE, Counts.PADDED, (0, 4)])
+def test_looser_counts_cost_no_more_than_equal_ones_in_micro_steps(counts: Counts | tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    loads = rng.lognormal(8, 0.8, 16 * 4 * 4).astype(np.int64)
+    equal, loose = (Auto().plan(Problem(loads, Grid(16, 4, Barrier.MICRO_STEP, each))) for each in (EQUAL, counts))
+    assert loose.cost <= equal.cost
+    with_empty_places = Peel().plan(Problem(loads[3:], Grid(16, 4, Barrier.MICRO_STEP, counts)))
+    assert with_empty_places.cost <= 1.01 * with_empty_places.lower_bound
 
 
 def test_what_is_inside_draws_anew_in_each_step() -> None:

@@ -99,6 +99,8 @@ def test_bad_coefficients_and_amounts() -> None:
         Linear(pixels=1).loads({"tokens": np.array([1])})
     with pytest.raises(InvalidParameter, match=r'"fixd_us"; the packs have tokens\. Did you mean "fixed_us"\?'):
         Linear(fixd_us=60_000).loads({"tokens": np.array([1])})
+    with pytest.raises(InvalidParameter, match=r"from packing\.sums\(\), amounts by name; got Packing\(1 packs, fill"):
+        Linear(tokens=1).loads(NextFit().pack([5], 10))  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match="needs the amounts"):
         Linear(1).loads({})
     with pytest.raises(InvalidParameter, match=r"the largest load is about 1000000000000000000000 us"):

@@ -35,6 +35,11 @@ def test_bad_loads_are_refused_with_their_place(loads: ArrayLike, grid: Grid, te
         Problem(loads, grid)
 
 
+def test_a_plan_is_made_of_a_problem() -> None:
+    with pytest.raises(InvalidProblem, match=r"plan takes a Problem, such as Problem\(loads, .*; got \[1, 2\]\."):
+        LPT().plan([1, 2])  # type: ignore[arg-type]
+
+
 def test_homes_and_sizes_are_checked() -> None:
     with pytest.raises(InvalidProblem, match=r"home must be <= 3; home\[1\] = 4"):
         Problem([1, 2], Grid(2, 2), home=[0, 4])
@@ -79,6 +84,7 @@ def test_bad_grids_are_refused(arguments: dict[str, object], text: str) -> None:
         (Counts.WITHIN_ONE, 11, (2, 3)),
         (Counts.WITHIN_ONE, 2, (0, 1)),
         (Counts.PADDED, 11, (0, 3)),
+        (Counts.PADDED, 12, (3, 3)),
         ((1, 5), 11, (1, 5)),
         (Counts.EQUAL, 0, (0, 0)),
     ],

@@ -16,6 +16,7 @@ from packing import (
     Exact,
     ExactStatus,
     InvalidParameter,
+    InvalidSamples,
     Limits,
     Samples,
     fewest_packs,
@@ -56,6 +57,14 @@ def test_large_lengths_are_not_lost_in_32_bits() -> None:
     answer = Exact().solve(column(sizes), np.array([60 * scale]))
     assert int(answer.pack_of.max()) + 1 == answer.lower_bound == 3
     assert len(ColumnGeneration().pack(sizes, 60 * scale)) == 3
+
+
+def test_the_bound_says_how_to_ask_for_plain_lengths() -> None:
+    with pytest.raises(
+        InvalidSamples, match=r"got shapes \(3,\) and \(\)\. For lengths under one limit: .*\[:, None\]"
+    ):
+        fewest_packs([5, 6, 7], 10)  # type: ignore[arg-type]
+    assert fewest_packs(np.array([5, 6, 7])[:, None], np.array([10])) == 3
 
 
 @settings(max_examples=30)

@@ -273,6 +273,9 @@ def test_sums_are_what_packs_hold() -> None:
     assert packing.fill == 1.0
     with pytest.raises(IndexError, match="pack 2 of 2"):
         packing[2]
+    with pytest.raises(TypeError, match=r"takes the number of one pack, an integer; got slice\(0, 1, None\) \(slice\)"):
+        packing[0:1]  # type: ignore[index]
+    assert packing[np.int64(1)].tolist() == packing[-1].tolist()  # type: ignore[index]
     assert repr(packing) == "Packing(2 packs, fill 1.0000, 0 samples left over)"
 
 

@@ -19,7 +19,7 @@ from packing import BestFitDecreasing, InvalidLimits, InvalidSamples, Limits, Ov
         ([3.0, float("inf")], r"tokens must be finite; tokens\[1\] = inf\."),
         ([3.0, 4.0], r"tokens must be integers; got dtype float64: all are whole, .astype\(np.int64\) converts them"),
         ([3.0, 4.5], r"tokens must be integers; got dtype float64: tokens\[1\] = 4.5"),
-        (["3"], r"tokens must be integers; got dtype <U1: tokens\[0\] = 3"),
+        (["3"], r"tokens must be integers; got dtype <U1: tokens\[0\] = '3'"),
         ([True], r"tokens must be integers; got dtype bool: tokens\[0\] = True"),
         ([None], r"tokens must be integers; tokens\[0\] = None"),
         ([1, None], r"tokens must be integers; tokens\[1\] = None"),
