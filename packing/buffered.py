@@ -8,7 +8,7 @@ from typing import NamedTuple, TypedDict
 
 import numpy as np
 
-from .arrays import Int64, as_int
+from .arrays import Int64, as_int, as_int64
 from .base import Packer
 from .errors import CannotServe, InvalidParameter, InvalidSamples
 from .packs import Packing
@@ -24,7 +24,7 @@ OF_PIECE, OF_SAMPLE = "piece: ", "sample: "  # of a column: what a piece holds, 
 
 
 class BufferedState(TypedDict):
-    """All that a stream has to remember: plain values, and one array per column of the pieces that wait."""
+    """All that a stream has to remember, in plain values: of the pieces that wait one list of integers per column."""
 
     packer: str
     limits: str
@@ -32,7 +32,7 @@ class BufferedState(TypedDict):
     arrived: int
     entered: int
     call: int
-    pieces: dict[str, Int64]
+    pieces: dict[str, list[int]]
 
 
 class _Emitted(NamedTuple):
@@ -109,8 +109,8 @@ class Buffered:
         return self._packing(emitted, nothing, cut(nothing, Limits(self.limits.capacity)).left_over, self._arrived)
 
     def state_dict(self) -> BufferedState:
-        """Return the state: a few integers, and a copy of the sizes of the pieces that wait."""
-        pieces = {name: values.copy() for name, values in self._waiting.items()}
+        """Return the state: a few integers, and the sizes of the pieces that wait. JSON and ``torch.save`` keep it."""
+        pieces = {name: values.tolist() for name, values in self._waiting.items()}
         return BufferedState(
             packer=repr(self.packer),
             limits=repr(self.limits),
@@ -132,7 +132,12 @@ class Buffered:
                     "Build the stream with the same parameters."
                 )
         self._arrived, self._entered, self._call = state["arrived"], state["entered"], state["call"]
-        self._waiting = {name: np.array(values, dtype=np.int64) for name, values in state["pieces"].items()}
+        self._waiting = {
+            name: as_int64(
+                f"pieces[{name!r}]", each, InvalidParameter, remedy="Pass what state_dict() gave.", summed=False
+            )
+            for name, each in state["pieces"].items()
+        }
 
     def _columns(self) -> list[str]:
         return [name.removeprefix(OF_PIECE) for name in self._waiting if name.startswith(OF_PIECE)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import tracemalloc
 from itertools import chain, pairwise
@@ -159,7 +160,7 @@ def test_pieces_of_a_sample_have_the_images_that_lie_in_them(
         out.append(buffered.push(Samples(tokens[a:b], {}, Spans.of(spans[a:b]))))
         state = buffered.state_dict()
         buffered = Buffered(buffered.packer, buffered.limits, size)
-        buffered.load_state_dict(pickle.loads(pickle.dumps(state)))
+        buffered.load_state_dict(json.loads(json.dumps(state)))
     out.append(buffered.flush())
     for packing in out:
         sample, start, stop_at = packing.arrivals, packing.start, packing.stop
@@ -253,6 +254,11 @@ def test_a_state_fits_its_own_stream_only() -> None:
         Buffered(NextFit(), 10, 5).load_state_dict(state)
     with pytest.raises(InvalidParameter, match="buffer_size must be in"):
         Buffered(NextFit(), 10, 0)
+    damaged = {**state, "pieces": {"entered": ["0"]}}
+    with pytest.raises(
+        InvalidParameter, match=r"pieces\['entered'\] must be integers; .* Pass what state_dict\(\) gave"
+    ):
+        Buffered(NextFit(), 10, 4).load_state_dict(damaged)  # type: ignore[arg-type]
 
 
 def test_memory_does_not_grow_with_the_stream() -> None:
