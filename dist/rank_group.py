@@ -146,6 +146,11 @@ class RankGroup:
 def _ranks_of(group: td.ProcessGroup | None, n_ranks: int) -> list[int]:
     """Return the ranks of the group in the job; an empty list without a job, which stands for one rank."""
     if not (td.is_available() and td.is_initialized()):
+        if group is not None:
+            raise InvalidLoader(
+                f"group is {group!r}, but torch.distributed is not initialised: call init_process_group first, or "
+                f"leave group out."
+            )
         if n_ranks > 1:
             raise InvalidLoader(
                 f"the grid has {n_ranks} ranks, but torch.distributed is not initialised: call init_process_group "
