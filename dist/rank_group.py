@@ -157,8 +157,11 @@ def _ranks_of(group: td.ProcessGroup | None, n_ranks: int) -> list[int]:
                 f"first, or use Grid(1)."
             )
         return []
+    whole: object = td.group.WORLD if group is None else group
     try:
-        ranks = td.get_process_group_ranks(group or td.group.WORLD)
+        if not isinstance(whole, td.ProcessGroup):  # torch takes names and numbers of groups too
+            raise TypeError
+        ranks = td.get_process_group_ranks(whole)
     except (KeyError, TypeError) as error:
         raise InvalidLoader(
             f"group must be a process group of this job, or None; got {group!r}. A DeviceMesh gives it by get_group()."

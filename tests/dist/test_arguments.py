@@ -12,8 +12,9 @@ import torch
 
 from balancers import ILP, LPT, Barrier, Grid
 from dist import CannotWrap, InvalidLoader
+from tests.ranks import Ranks
 
-from .jobs import alone
+from .jobs import alone, told_of_groups
 
 
 def test_a_source_that_communicates_is_refused() -> None:
@@ -86,6 +87,12 @@ def test_a_source_that_communicates_is_refused() -> None:
 def test_wrong_arguments_are_named(options: dict[str, object], text: str) -> None:
     with pytest.raises(InvalidLoader, match=f"^{re.escape(text)}$"):
         alone([1], **options)
+
+
+def test_what_is_no_group_is_named(ranks: Ranks) -> None:
+    """Also where it is false, as the number of a rank may be."""
+    told = "group must be a process group of this job, or None; got {!r}. A DeviceMesh gives it by get_group()."
+    assert ranks.run(told_of_groups, [0, "", "data"], n=1) == [[told.format(each) for each in (0, "", "data")]]
 
 
 def test_wrong_loads_are_named() -> None:
