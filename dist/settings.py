@@ -63,11 +63,13 @@ class Settings:
         at_end: str,
         mode: str,
     ) -> Settings:
-        """Return the settings of these arguments of `BalancedLoader`. Raises `InvalidLoader`."""
+        """Return the settings of these arguments of `BalancedLoader`. Raises `InvalidLoader`, or `Infeasible` where a
+        full step breaks the counts."""
         require_balancer(balancer)
         if grid.n_steps != 1:
             raise InvalidLoader(f"a loader acts on one step at a time; got {grid!r}. Use n_steps=1.")
         places = as_int("packs_per_cell", packs_per_cell, InvalidLoader, least=1)
+        grid.counts_for(places * grid.n_cells)  # in every mode: else "off" would find out in its first step
         if isinstance(amounts, str):
             raise InvalidLoader(
                 f"amounts must be a sequence of names; got the string {amounts!r}. Write [{amounts!r}]."

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from balancers import ILP, LPT, Barrier, Grid
+from balancers import ILP, LPT, Barrier, Grid, Infeasible
 from dist import CannotWrap, InvalidLoader
 from tests.ranks import Ranks
 
@@ -93,6 +93,12 @@ def test_what_is_no_group_is_named(ranks: Ranks) -> None:
     """Also where it is false, as the number of a rank may be."""
     told = "group must be a process group of this job, or None; got {!r}. A DeviceMesh gives it by get_group()."
     assert ranks.run(told_of_groups, [0, "", "data"], n=1) == [[told.format(each) for each in (0, "", "data")]]
+
+
+@pytest.mark.parametrize("mode", ["off", "shadow", "balance"])
+def test_counts_that_no_full_step_can_meet_are_refused_at_once(mode: str) -> None:
+    with pytest.raises(Infeasible, match="3 packs do not fit in 1 x 1 cells of 1 to 2 packs each"):
+        alone([1], grid=Grid(1, counts=(1, 2)), packs_per_cell=3, mode=mode)
 
 
 def test_wrong_loads_are_named() -> None:
