@@ -202,7 +202,10 @@ def _leaf(about: tuple[object, ...], buffer: torch.Tensor) -> tuple[Leaf, int]:
         case ("bytes" | "bytes_" | "str_" as kind, int(length)):
             text = _first(length, buffer).numpy().tobytes()
             if kind == "str_":
-                return np.str_(text.decode("utf-8", "surrogatepass")), length
+                try:
+                    return np.str_(text.decode("utf-8", "surrogatepass")), length
+                except UnicodeDecodeError as error:
+                    raise BadPayload("a text in the parcel is damaged.") from error
             return (np.bytes_(text) if kind == "bytes_" else text), length
         case ("tensor", *_):
             tensor = _read(about, buffer)

@@ -230,6 +230,10 @@ def test_damaged_bytes_are_named() -> None:
         unpack(torch.zeros(64, dtype=torch.uint8))
     with pytest.raises(BadPayload, match="its head says 64"):
         unpack(torch.cat([buffer, buffer]))
+    texts = written(np.str_("\u00fc"))
+    texts[-64] = 0xFF
+    with pytest.raises(BadPayload, match="a text in the parcel is damaged"):
+        unpack(texts)
     buffer[20] += 1
     with pytest.raises(BadPayload, match="the head of the parcel is damaged"):
         unpack(buffer)
