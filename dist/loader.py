@@ -14,7 +14,7 @@ import torch.distributed as td
 
 from balancers import Balancer, Grid
 from balancers.grid import GridLike
-from packing.arrays import as_int
+from packing.arrays import SUM_LIMIT, as_int
 
 from .delivery import MicroBatch, Pass, Progress
 from .errors import CannotResume, InvalidLoader
@@ -81,19 +81,17 @@ class BalancedLoader(Iterable[MicroBatch[T]], Generic[T]):
         on_step: Callable[[StepRecord], None] | None = None,
     ) -> None:
         check_source(packs)
-        if not (isinstance(timeout, int | float) and timeout > 0):
+        if not (isinstance(timeout, int | float) and not isinstance(timeout, bool) and timeout > 0):
             raise InvalidLoader(f"timeout must be above 0 s, as a number; got {timeout!r}.")
         if not callable(loads):
             raise InvalidLoader(f"loads must be a function of a pack; got {loads!r}.")
         if not (on_step is None or callable(on_step)):
             raise InvalidLoader(f"on_step must be a function of a StepRecord, or None; got {on_step!r}.")
-        if isinstance(amounts, str):
-            raise InvalidLoader(
-                f"amounts must be a sequence of names; got the string {amounts!r}. Write [{amounts!r}]."
-            )
+        if not isinstance(overlap, bool):
+            raise InvalidLoader(f"overlap must be True or False; got {overlap!r}.")
         self._depth = as_int("depth", depth, InvalidLoader, least=1) if overlap else 0
         self._settings = Settings.checked(
-            balancer, Grid.of(grid), packs_per_cell, tuple(amounts), caps or {}, at_end, mode
+            balancer, Grid.of(grid), packs_per_cell, amounts, {} if caps is None else caps, at_end, mode
         )
         self._packs, self._loads, self._on_step = packs, loads, on_step
         streams = streams_of(device)
@@ -185,22 +183,30 @@ class BalancedLoader(Iterable[MicroBatch[T]], Generic[T]):
         """Let the next pass begin where ``state`` was taken. All ranks do it.
 
         A source with ``state_dict`` and ``load_state_dict`` is given its own state; of another, as many packs are
-        skipped. Raises `CannotResume` for another number of ranks unless the source has a state and a step was
-        complete, and inside of a step for other settings, which would plan it otherwise.
+        skipped. Raises `CannotResume` for another number of ranks unless the source has a state, a step was complete
+        and no packs were carried over; and inside of a step for other settings, which would plan it otherwise.
         """
         step, micro_step, position = _parsed(state)
         n_ranks = self._settings.grid.n_ranks
-        if state.get("n_ranks") != n_ranks and (micro_step or (position.drawn and position.state is None)):
+        if state["n_ranks"] != n_ranks and (micro_step or (position.drawn and position.state is None)):
             raise CannotResume(
-                f"the state is of {state.get('n_ranks')} ranks, micro-step {micro_step}, this loader has {n_ranks}: "
+                f"the state is of {state['n_ranks']} ranks, micro-step {micro_step}, this loader has {n_ranks}: "
                 f"only a source with load_state_dict can re-shard, and only between steps."
             )
-        if micro_step and state.get("settings") != repr(self._settings):
+        if state["n_ranks"] != n_ranks and position.carried:
+            raise CannotResume(
+                f"the state is of {state['n_ranks']} ranks, this loader has {n_ranks}: packs carried over, "
+                f"{len(position.carried)} here, would be lost. Resume with as many ranks, or save once they have come."
+            )
+        same = state.get("settings") == repr(self._settings)
+        if micro_step and not (same and micro_step < self._settings.grid.n_micro_steps):
             raise CannotResume(
                 f"the state is of micro-step {micro_step} of a step of {state.get('settings')}; this loader, "
                 f"{self._settings!r}, may plan it otherwise. Resume with the same settings, or save between steps."
             )
-        if state.get("n_ranks") != n_ranks:
+        if not same:
+            position = replace(position, carried=tuple(each._replace(loads=()) for each in position.carried))
+        if state["n_ranks"] != n_ranks:
             position = replace(position, ended=False)  # what was left is dealt anew
         self._end_pass()
         self._progress = Progress(step, micro_step, position, position.carried)
@@ -224,13 +230,14 @@ def _parsed(state: Mapping[str, object]) -> tuple[int, int, Position]:
     match state:
         case {
             "version": int(version),
+            "n_ranks": int(),
             "step": int(step),
             "micro_step": int(micro_step),
             "drawn": int(drawn),
             "carried": list(carried),
             "source": source,
             "ended": bool(ended),
-        } if version == STATE_VERSION and min(step, micro_step, drawn) >= 0:
+        } if version == STATE_VERSION and 0 <= min(step, micro_step, drawn) <= max(step, micro_step, drawn) < SUM_LIMIT:
             try:
                 return step, micro_step, Position(drawn, source, tuple(WeighedPack(*each) for each in carried), ended)
             except TypeError as error:

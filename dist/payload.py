@@ -31,6 +31,7 @@ MARSHAL = 2  # the version without references: equal heads have equal bytes
 SAME_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.complex128}
 NAMES = {each: str(each).removeprefix("torch.") for each in vars(torch).values() if isinstance(each, torch.dtype)}
 DTYPES = {name: each for each, name in NAMES.items()}
+TEXTS = (bytes, np.bytes_, np.str_)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +50,8 @@ class Parcel:
 
     def write(self, buffer: torch.Tensor) -> None:
         """Fill ``buffer``, (n_bytes,) uint8, every byte of it: padding is zero, so equal trees give equal bytes."""
+        if not (isinstance(buffer, torch.Tensor) and buffer.dtype is torch.uint8 and buffer.shape == (self.n_bytes,)):
+            raise BadPayload(f"this parcel is written to ({self.n_bytes},) uint8; got {_kind_of(buffer)}.")
         out = buffer.numpy()
         prefix = PREFIX.pack(MAGIC, VERSION, 0, len(self.head), zlib.crc32(self.head))
         end = _filled(out, 0, np.frombuffer(prefix + self.head, dtype=np.uint8))
@@ -121,8 +124,13 @@ def unpack(buffer: torch.Tensor, tensors: torch.Tensor | None = None) -> object:
     ``tensors``: (m,) uint8 on any device, with those that travelled apart; they become views of it. Large leaves of the
     frame are views of the buffer, small ones copies. Raises `BadPayload` if the bytes are not a parcel.
     """
+    for each in (buffer,) if tensors is None else (buffer, tensors):
+        if not (isinstance(each, torch.Tensor) and each.dtype is torch.uint8 and each.dim() == 1):
+            raise BadPayload(f"a parcel is read from (n,) uint8; got {_kind_of(each)}.")
     if len(buffer) < PREFIX.size:
         raise BadPayload(f"a parcel begins with {PREFIX.size} bytes; got {len(buffer)}.")
+    if buffer.storage_offset() % 16:
+        raise BadPayload(f"a parcel starts at a multiple of 16 of its storage; this one at {buffer.storage_offset()}.")
     magic, version, _, length, checksum = PREFIX.unpack(buffer[: PREFIX.size].numpy().tobytes())
     if (magic, version) != (MAGIC, VERSION):
         raise BadPayload(f"the parcel begins with {magic!r}, version {version}; expected {MAGIC!r}, version {VERSION}.")
@@ -150,10 +158,11 @@ def unpack(buffer: torch.Tensor, tensors: torch.Tensor | None = None) -> object:
 
 def _taken(leaf: AnyArray | np.generic | bytes, path: str) -> tuple[tuple[object, ...], AnyArray]:
     """Return what must be known about a leaf other than a tensor, and its numbers as an array of any strides."""
-    if isinstance(leaf, bytes):
-        return ("bytes", len(leaf)), np.frombuffer(leaf, dtype=np.uint8)
+    if isinstance(leaf, bytes | np.str_) and type(leaf) in TEXTS:  # arrays would lose the zeros at their ends
+        text = bytes(leaf) if isinstance(leaf, bytes) else leaf.encode("utf-8", "surrogatepass")
+        return (type(leaf).__name__, len(text)), np.frombuffer(text, dtype=np.uint8)
     array = np.asarray(leaf)
-    if array.dtype.kind not in "biufcmMSU" or not (type(leaf) is np.ndarray or isinstance(leaf, np.generic)):
+    if array.dtype.kind not in "biufcmMSU" or type(leaf) not in (np.ndarray, array.dtype.type):
         raise CannotCarry(
             f"{path} is a numpy {type(leaf).__name__} of {array.dtype}; only plain arrays of numbers and texts travel.",
             path,
@@ -181,7 +190,7 @@ def _read(about: tuple[object, ...], buffer: torch.Tensor) -> torch.Tensor:
         case (str(), str(name), list(shape), bool(requires_grad), bool(last)):
             dtype = DTYPES[name]
             n_bytes = prod(shape) * dtype.itemsize
-            flat = buffer[:n_bytes].view(dtype) if n_bytes else torch.empty(0, dtype=dtype, device=buffer.device)
+            flat = _first(n_bytes, buffer).view(dtype) if n_bytes else torch.empty(0, dtype=dtype, device=buffer.device)
             tensor = flat.view(shape)
             return (tensor.movedim(-1, 1) if last else tensor).requires_grad_(requires_grad)
     raise BadPayload(f"{about!r} does not describe a tensor.")
@@ -190,8 +199,14 @@ def _read(about: tuple[object, ...], buffer: torch.Tensor) -> torch.Tensor:
 def _leaf(about: tuple[object, ...], buffer: torch.Tensor) -> tuple[Leaf, int]:
     """Return the leaf at the start of ``buffer``, and how many bytes it takes."""
     match about:
-        case ("bytes", int(length)):
-            return buffer[:length].numpy().tobytes(), length
+        case ("bytes" | "bytes_" | "str_" as kind, int(length)):
+            text = _first(length, buffer).numpy().tobytes()
+            if kind == "str_":
+                try:
+                    return np.str_(text.decode("utf-8", "surrogatepass")), length
+                except UnicodeDecodeError as error:
+                    raise BadPayload("a text in the parcel is damaged.") from error
+            return (np.bytes_(text) if kind == "bytes_" else text), length
         case ("tensor", *_):
             tensor = _read(about, buffer)
             n_bytes = tensor.nbytes
@@ -201,10 +216,16 @@ def _leaf(about: tuple[object, ...], buffer: torch.Tensor) -> tuple[Leaf, int]:
             n_bytes = prod(shape) * plain.itemsize
             array = np.empty(shape, dtype=plain)
             if n_bytes:
-                view = buffer[:n_bytes].numpy().view(plain).reshape(shape)
+                view = _first(n_bytes, buffer).numpy().view(plain).reshape(shape)
                 array = view.copy() if n_bytes < SMALL else view
             return (array[()] if kind == "scalar" else array), n_bytes
     raise BadPayload(f"{about!r} does not describe a leaf.")
+
+
+def _first(n_bytes: int, buffer: torch.Tensor) -> torch.Tensor:
+    if len(buffer) < n_bytes:
+        raise BadPayload(f"the parcel is cut: {n_bytes} bytes of a value were to come, {len(buffer)} are there.")
+    return buffer[:n_bytes]
 
 
 def _copied(tensor: torch.Tensor) -> torch.Tensor:
@@ -225,6 +246,12 @@ def _check_tensor(tensor: torch.Tensor, path: str, device: torch.device | None) 
         reason = "has a graph, which would be cut; detach() it"
     if reason:
         raise CannotCarry(f"{path} {reason}.", path)
+
+
+def _kind_of(buffer: object) -> str:
+    if isinstance(buffer, torch.Tensor):
+        return f"{tuple(buffer.shape)} {NAMES[buffer.dtype]}"
+    return f"a {type(buffer).__name__}"
 
 
 def _channels_last(tensor: torch.Tensor) -> bool:

@@ -146,14 +146,22 @@ class RankGroup:
 def _ranks_of(group: td.ProcessGroup | None, n_ranks: int) -> list[int]:
     """Return the ranks of the group in the job; an empty list without a job, which stands for one rank."""
     if not (td.is_available() and td.is_initialized()):
+        if group is not None:
+            raise InvalidLoader(
+                f"group is {group!r}, but torch.distributed is not initialised: call init_process_group first, or "
+                f"leave group out."
+            )
         if n_ranks > 1:
             raise InvalidLoader(
                 f"the grid has {n_ranks} ranks, but torch.distributed is not initialised: call init_process_group "
                 f"first, or use Grid(1)."
             )
         return []
+    whole: object = td.group.WORLD if group is None else group
     try:
-        ranks = td.get_process_group_ranks(group or td.group.WORLD)
+        if not isinstance(whole, td.ProcessGroup):  # torch takes names and numbers of groups too
+            raise TypeError
+        ranks = td.get_process_group_ranks(whole)
     except (KeyError, TypeError) as error:
         raise InvalidLoader(
             f"group must be a process group of this job, or None; got {group!r}. A DeviceMesh gives it by get_group()."

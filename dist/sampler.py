@@ -70,7 +70,7 @@ class _Planned(Sampler[T], Generic[T]):
             )
         self._per_cell = per_cell
         self._seed = as_int("seed", seed, InvalidLoader, least=0)
-        if at_end not in ("drop", "repeat"):
+        if not (isinstance(at_end, str) and at_end in ("drop", "repeat")):
             raise InvalidLoader(f'at_end of a sampler must be "drop" or "repeat"; got {at_end!r}.')
         self._repeat = at_end == "repeat"
         self._rank = _rank_in(self._grid, rank)
@@ -196,7 +196,7 @@ class BalancedBatchSampler(_Planned[list[int]]):
         per_cell = as_int("packs_per_cell", packs_per_cell, InvalidLoader, least=1)
         super().__init__(balancer, grid, per_cell, seed, at_end, rank)
         self._samples, self._limits, self._cost = Samples.of(samples), Limits.of(limits), cost
-        self._packer = packer or BestFitDecreasing()
+        self._packer = BestFitDecreasing() if packer is None else packer
         if not isinstance(self._packer, Packer):
             raise InvalidLoader(f"packer must be a Packer; got {packer!r}. PACKERS.parse makes one of a text.")
         if not isinstance(cost, Linear):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -14,6 +14,7 @@ import numpy as np
 from balancers import Balancer, Cap, Counts, Grid, Plan, Problem
 from packing.algorithm import Algorithm
 from packing.arrays import Int32, Int64, as_int
+from packing.errors import CannotServe
 
 from .agreement import MessageFormat, Table
 from .errors import InvalidLoader
@@ -57,17 +58,25 @@ class Settings:
         balancer: Balancer,
         grid: Grid,
         packs_per_cell: int,
-        amounts: tuple[str, ...],
+        amounts: Sequence[str],
         caps: Mapping[str, int],
         at_end: str,
         mode: str,
     ) -> Settings:
-        """Return the settings of these arguments of `BalancedLoader`. Raises `InvalidLoader`."""
+        """Return the settings of these arguments of `BalancedLoader`. Raises `InvalidLoader`, or `Infeasible` where a
+        full step breaks the counts."""
         require_balancer(balancer)
         if grid.n_steps != 1:
             raise InvalidLoader(f"a loader acts on one step at a time; got {grid!r}. Use n_steps=1.")
         places = as_int("packs_per_cell", packs_per_cell, InvalidLoader, least=1)
-        if not isinstance(caps, Mapping):
+        grid.counts_for(places * grid.n_cells)  # in every mode: else "off" would find out in its first step
+        if isinstance(amounts, str):
+            raise InvalidLoader(
+                f"amounts must be a sequence of names; got the string {amounts!r}. Write [{amounts!r}]."
+            )
+        if not (isinstance(amounts, Sequence) and all(isinstance(name, str) for name in amounts)):
+            raise InvalidLoader(f"amounts must be a list or tuple of names; got {amounts!r}.")
+        if not (isinstance(caps, Mapping) and all(isinstance(name, str) for name in caps)):
             raise InvalidLoader(f"caps must map names of amounts to their most in a cell; got {caps!r}.")
         names = tuple(dict.fromkeys((*amounts, *caps)))
         both = sorted({*names} & {*grid.stages, "packs"})
@@ -152,7 +161,11 @@ class Settings:
             alone = table.place % self.packs_per_cell == 0  # one pack per cell takes the whole cap: home is feasible
             for column, name in enumerate(self.amounts):
                 table.amounts[:, column] = alone * dict(self.caps).get(name, 1)
-            self.plan(self.problem(table, 0)).digest()
+            try:
+                self.plan(self.problem(table, 0)).digest()
+            except CannotServe:
+                if not trial:
+                    raise  # of the larger loads it may be just the size that it refuses, which no step need bring
 
     def plan(self, problem: Problem, cell: Int32 | None = None) -> Plan:
         """Return the plan to act on: that of the balancer, or of ``cell`` if another rank has planned; or home."""
@@ -163,7 +176,7 @@ class Settings:
 def chosen(name: str, kind: type[E], value: object) -> E:
     """Return the member of ``kind`` with this ``value``; `InvalidLoader` if there is none."""
     values = [each.value for each in kind]
-    if value not in values:
+    if not (isinstance(value, str) and value in values):
         raise InvalidLoader(f"{name} must be one of {', '.join(map(repr, values))}; got {value!r}.")
     return kind(value)
 

@@ -7,8 +7,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from operator import index
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
+import torch
 from torch.utils.data import DataLoader, RandomSampler
 
 from packing.arrays import as_int
@@ -30,7 +32,7 @@ class WeighedPack(NamedTuple):
 
     pack: object
     number: int  # in the source, from 0 in each pass
-    loads: tuple[int, ...]  # one per stage
+    loads: tuple[int, ...]  # one per stage; () for a pack that was weighed for other settings, and must be anew
     amounts: tuple[int, ...]  # one per name of amounts and caps
 
 
@@ -100,43 +102,43 @@ class Source:
     def pull(self, n: int) -> list[WeighedPack]:
         """Return the next ``n`` packs, fewer at the end. Raises what the source or ``loads`` raises."""
         pulled = [self._carried.popleft() for _ in range(min(n, len(self._carried)))]
+        pulled = [each if each.loads else self._weighed(each.pack, each.number) for each in pulled]
         for pack in islice(self._iterator, n - len(pulled)):
-            loads, amounts = self._weigh(pack)
-            pulled.append(WeighedPack(pack, self._drawn, loads, amounts))
+            pulled.append(self._weighed(pack, self._drawn))
             self._drawn += 1
         self._ended = self._ended or len(pulled) < n
         return pulled
 
-    def _weigh(self, pack: object) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def _weighed(self, pack: object, number: int) -> WeighedPack:
         try:
             given: object = self._loads(pack)
         except StopIteration as error:  # which would end the training loop's ``for`` as if there were no more packs
             raise InvalidLoader(
-                f"loads(pack {self._drawn}) raised StopIteration; it must return a value for every pack."
+                f"loads(pack {number}) raised StopIteration; it must return a value for every pack."
             ) from error
         names = self._names
         if isinstance(given, Mapping):
             missing = [name for name in names if name not in given]
             if missing:
-                raise InvalidLoader(f"loads(pack {self._drawn}) must hold {missing}; it has {sorted(map(str, given))}.")
+                raise InvalidLoader(f"loads(pack {number}) must hold {missing}; it has {sorted(map(str, given))}.")
             values = [given[name] for name in names]
         elif self._amounts:
             raise InvalidLoader(
-                f"loads(pack {self._drawn}) must return a mapping with {list(names)}, since amounts or caps are given; "
+                f"loads(pack {number}) must return a mapping with {list(names)}, since amounts or caps are given; "
                 f"got {given!r}."
             )
         else:
             values = list(given) if isinstance(given, Sequence) else [given]
         if len(values) != len(names):
             raise InvalidLoader(
-                f"loads(pack {self._drawn}) must give one value per stage {self._stages}; got {given!r}. "
+                f"loads(pack {number}) must give one value per stage {self._stages}; got {given!r}. "
                 f"Several go in a list or tuple."
             )
         whole = tuple(
-            as_int(f"loads(pack {self._drawn})[{name!r}]", value, InvalidLoader, least=0)
+            as_int(f"loads(pack {number})[{name!r}]", _plain(value), _invalid_load, least=0)
             for name, value in zip(names, values, strict=True)
         )
-        return whole[: len(self._stages)], whole[len(self._stages) :]
+        return WeighedPack(pack, number, whole[: len(self._stages)], whole[len(self._stages) :])
 
 
 class _Stateful(Protocol):
@@ -156,6 +158,20 @@ def check_source(packs: object) -> None:
             f"a {type(packs).__name__} was prepared by accelerate: it shards again, and its iteration communicates on "
             f"the trainer's group. Build a plain DataLoader, shard it yourself, wrap it, and do not prepare the result."
         )
+
+
+def _plain(value: object) -> object:
+    """Return an integer of any kind as int, also where a tensor or an array holds it; anything else as it is."""
+    if type(value) is int or (isinstance(value, torch.Tensor) and value.dtype is torch.bool):
+        return value
+    try:
+        return value if isinstance(value, bool) else index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return value
+
+
+def _invalid_load(text: str) -> InvalidLoader:
+    return InvalidLoader(f"{text} Loads and amounts are whole numbers >= 0: round others.")
 
 
 def _draws_anew(packs: Iterable[object]) -> bool:

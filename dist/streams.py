@@ -132,7 +132,7 @@ def streams_of(device: torch.device | str | None) -> Streams | None:
     refusal = f'device must be "cpu" or "cuda"; got {str(device)!r}. Move packs there after delivery.'
     try:
         wanted = torch.device(device)
-    except (RuntimeError, TypeError) as error:
+    except (RuntimeError, TypeError, ValueError) as error:
         raise InvalidLoader(refusal) from error
     if wanted.type == "cpu":
         return CpuStreams()

@@ -15,11 +15,13 @@ __all__ = ["chaos", "exchange"]
 
 def exchange(
     *,
-    ranks: Annotated[int, typer.Option(help="Processes on this machine; under torchrun those it started.", min=2)] = 2,
+    ranks: Annotated[
+        int, typer.Option(help="Processes on this machine; under torchrun those it started.", min=2, max=64)
+    ] = 2,
     steps: Annotated[int, typer.Option(help="Steps of each way, after 5 to warm up.", min=10)] = 50,
-    packs_per_cell: Annotated[int, typer.Option(help="Packs that a rank loads per step.", min=1)] = 8,
-    mb: Annotated[float, typer.Option(help="Megabytes of a rank's packs in a step.", min=0.001)] = 20.0,
-    compute_ms: Annotated[float, typer.Option(help="What a training step sleeps.", min=0)] = 200.0,
+    packs_per_cell: Annotated[int, typer.Option(help="Packs that a rank loads per step.", min=1, max=10_000)] = 8,
+    mb: Annotated[float, typer.Option(help="Megabytes of a rank's packs in a step.", min=0.001, max=1000)] = 20.0,
+    compute_ms: Annotated[float, typer.Option(help="What a training step sleeps.", min=0, max=60_000)] = 200.0,
     balancer: Annotated[str, typer.Option(help="See: evenstep algorithms.")] = "LPT()",
     seed: Annotated[int, typer.Option(min=0)] = 0,
     json_file: JsonFile = None,
@@ -73,8 +75,8 @@ def exchange(
 def chaos(
     *,
     times: Annotated[int, typer.Option(help="Trials; faults take turns.", min=1)] = 100,
-    ranks: Annotated[int, typer.Option(help="Processes on this machine.", min=2)] = 3,
-    timeout: Annotated[float, typer.Option(help="Seconds that a rank waits for another.", min=0.1)] = 2.0,
+    ranks: Annotated[int, typer.Option(help="Processes on this machine.", min=2, max=64)] = 3,
+    timeout: Annotated[float, typer.Option(help="Seconds that a rank waits for another.", min=0.1, max=60)] = 2.0,
     seed: Annotated[int, typer.Option(help="Of victims and moments.", min=0)] = 0,
 ) -> None:
     """Kill a rank, or the one that holds the store, let it sleep, raise, or plan something else: do all others end?

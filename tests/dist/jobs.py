@@ -11,7 +11,7 @@ import torch
 import torch.distributed as td
 
 from balancers import LPT, Balancer, Barrier, Counts, Grid
-from dist import BalancedLoader, ExchangeError, MicroBatch, StepRecord
+from dist import BalancedLoader, ExchangeError, InvalidLoader, MicroBatch, StepRecord
 
 
 @dataclass
@@ -206,3 +206,14 @@ def everything(counts: list[int], options: dict[str, object]) -> list[tuple[int,
     balanced.close()
     balanced.close()
     return batches
+
+
+def told_of_groups(groups: list[object]) -> list[str]:
+    """Return what a loader says of each of these as its group."""
+    told = []
+    for group in groups:
+        try:
+            loader([], group=group).close()
+        except InvalidLoader as error:
+            told.append(str(error))
+    return told

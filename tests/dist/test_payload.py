@@ -144,6 +144,10 @@ class Color(IntEnum):
     RED = 1
 
 
+class Metres(np.float64):
+    """A number that would arrive as another kind."""
+
+
 def loop() -> object:
     inner: list[object] = []
     inner.append(inner)
@@ -186,6 +190,7 @@ def quantised() -> torch.Tensor:
         (marked(), "pack['a'][1] has ['mark'] besides its fields, which would be lost."),
         (np.array(["text"], dtype=np.dtypes.StringDType()), "pack['a'][1] is a numpy ndarray of StringDType()"),
         (np.ma.array([1]), "pack['a'][1] is a numpy MaskedArray"),
+        (Metres(1.5), "pack['a'][1] is a numpy Metres of float64; only plain"),
         (loop(), "is nested deeper than 64, or contains itself."),
         (Image(Span(1, {2})), "pack['a'][1]['pixels']['stop'] is a builtins.set"),
     ],
@@ -206,6 +211,17 @@ def test_a_class_inside_a_function_is_refused() -> None:
         parcel(Local(1))
 
 
+@pytest.mark.parametrize(
+    "text", [np.bytes_(b"x\0y"), np.bytes_(b"x\0"), np.bytes_(), np.str_("x\0"), np.str_("\ud800")]
+)
+def test_texts_of_numpy_keep_their_kind_and_their_last_zeros(text: np.bytes_ | np.str_) -> None:
+    arrived = unpack(written([text]))
+    assert isinstance(arrived, list)
+    assert type(arrived[0]) is type(text)
+    assert arrived[0] == text
+    assert len(arrived[0]) == len(text)
+
+
 def test_damaged_bytes_are_named() -> None:
     buffer = written([1, "two"])
     with pytest.raises(BadPayload, match="a parcel begins with 16 bytes; got 3"):
@@ -214,6 +230,27 @@ def test_damaged_bytes_are_named() -> None:
         unpack(torch.zeros(64, dtype=torch.uint8))
     with pytest.raises(BadPayload, match="its head says 64"):
         unpack(torch.cat([buffer, buffer]))
+    texts = written(np.str_("\u00fc"))
+    texts[-64] = 0xFF
+    with pytest.raises(BadPayload, match="a text in the parcel is damaged"):
+        unpack(texts)
     buffer[20] += 1
     with pytest.raises(BadPayload, match="the head of the parcel is damaged"):
         unpack(buffer)
+
+
+def test_bytes_that_are_no_whole_parcel_are_named() -> None:
+    tree = {"a": torch.arange(5), "b": [np.arange(3), b"xyz"], "c": np.array(["u", "vv"])}
+    packed, buffer = parcel(tree), written(tree)
+    for end in range(len(buffer)):
+        with pytest.raises(BadPayload):
+            unpack(buffer[:end])
+    with pytest.raises(BadPayload, match="a parcel starts at a multiple of 16 of its storage; this one at 1"):
+        unpack(torch.cat([buffer[:1], buffer])[1:])
+    for wrong, kind in ((None, "a NoneType"), (b"x", "a bytes"), (torch.zeros(2, 64), "(2, 64) float32")):
+        with pytest.raises(BadPayload, match=re.escape(f"a parcel is read from (n,) uint8; got {kind}.")):
+            unpack(wrong)  # type: ignore[arg-type]
+        with pytest.raises(BadPayload, match=re.escape(f"is written to ({len(buffer)},) uint8; got {kind}.")):
+            packed.write(wrong)  # type: ignore[arg-type]
+    with pytest.raises(BadPayload, match=re.escape(f"got ({len(buffer) + 64},) uint8.")):
+        packed.write(torch.zeros(len(buffer) + 64, dtype=torch.uint8))

@@ -223,6 +223,8 @@ def test_wrong_arguments_are_named() -> None:
         BalancedBatchSampler([1, 2], grid=1, limits=9, cost=COST, balancer=LPT(), packs_per_cell=0)
     with pytest.raises(InvalidLoader, match=r"batch_size must be an integer; got 1\.5"):
         BalancedSampler([1, 2], grid=1, balancer=LPT(), batch_size=1.5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidLoader, match="packer must be a Packer; got 0"):
+        BalancedBatchSampler([1], grid=1, limits=9, cost=COST, balancer=LPT(), packer=0)  # type: ignore[arg-type]
     with pytest.raises(InvalidLoader, match="loads must be a rectangular array of integers"):
         BalancedSampler([[1], [2, 3]], grid=1, balancer=LPT(), batch_size=1)
     with pytest.raises(InvalidLoader, match='at_end of a sampler must be "drop" or "repeat"; got \'pad\''):

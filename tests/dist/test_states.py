@@ -31,6 +31,9 @@ from .jobs import (
         ({"carried": [3]}, "not a state of a BalancedLoader, version 2: it has the keys"),
         ({"carried": [(1, 2)]}, "not a state of a BalancedLoader, version 2: it has the keys"),
         ({"drawn": -1}, "not a state of a BalancedLoader, version 2: it has the keys"),
+        ({"step": 2**62}, "not a state of a BalancedLoader, version 2: it has the keys"),
+        ({"n_ranks": "1"}, "not a state of a BalancedLoader, version 2: it has the keys"),
+        ({"micro_step": 1}, "the state is of micro-step 1 of a step of Settings(balancer="),
         (
             {"micro_step": 1, "settings": "others"},
             "of micro-step 1 of a step of others; this loader, Settings(balancer=",
@@ -122,6 +125,27 @@ def test_a_state_survives_a_checkpoint_of_plain_values(tmp_path: Path) -> None:
     assert [batch.pack for batch in resumed] == [2, 3]
     with pytest.raises(CannotResume, match=r"version 2: it has the keys \['step'\]"):
         resumed.load_state_dict({"step": 3})
+
+
+def test_packs_carried_over_are_weighed_anew_for_other_settings() -> None:
+    grid = Grid(1, n_micro_steps=2)
+    first = alone([1, 2, 3], grid=grid, at_end="carry", depth=1)
+    assert [batch.pack for batch in first] == [1, 2]
+    second = alone([4], grid=grid, at_end="carry", loads=lambda pack: {"load": 1, "n": pack}, amounts=["n"])
+    second.load_state_dict(first.state_dict())
+    third = alone([4], grid=grid, at_end="carry", loads=lambda pack: {"load": 1, "n": 9 * pack}, amounts=["n"])
+    third.load_state_dict(second.state_dict())  # before they were weighed at all
+    assert [(batch.pack, batch.totals["n"]) for batch in second] == [(3, 7), (4, 7)]
+    assert [(batch.pack, batch.totals["n"]) for batch in third] == [(3, 63), (4, 63)]
+
+
+def test_packs_carried_over_belong_to_their_rank() -> None:
+    loader = alone([1, 2, 3], grid=Grid(1, n_micro_steps=2), at_end="carry")
+    list(loader)
+    state = loader.state_dict()
+    assert state["drawn"] == 0
+    with pytest.raises(CannotResume, match="is of 2 ranks, this loader has 1: packs carried over, 1 here, would"):
+        loader.load_state_dict({**state, "n_ranks": 2})
 
 
 class Packed(IterableDataset[list[int]]):

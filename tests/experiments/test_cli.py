@@ -196,3 +196,23 @@ def test_one_process_of_torchrun_has_nobody_to_exchange_with(
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "1")
     assert "torchrun started one process" in failure(capsys, "exchange")
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "values"),
+    [
+        ("exchange", "--mb", "inf nan 1e300 0 -1"),
+        ("exchange", "--compute-ms", "inf nan 1e300 -1"),
+        ("exchange", "--packs-per-cell", "0 5000000000"),
+        ("exchange", "--ranks", "1 1000000000"),
+        ("exchange", "--steps", "-1"),
+        ("chaos", "--timeout", "inf nan 1e300 0"),
+        ("chaos", "--ranks", "1 1000000000"),
+        ("chaos", "--times", "0"),
+    ],
+)
+def test_ranks_are_not_started_with_what_they_cannot_do(
+    capsys: pytest.CaptureFixture[str], command: str, option: str, values: str
+) -> None:
+    for value in values.split():
+        assert f"Invalid value for '{option}'" in failure(capsys, command, option, value)
