@@ -134,6 +134,7 @@ def _serve(end: Connection) -> None:
                 store = PrefixStore(str(job), TCPStore("127.0.0.1", port, is_master=False, timeout=limit))
                 td.init_process_group("gloo", store=store, rank=rank, world_size=n, timeout=limit)
                 try:
+                    td.barrier()  # all are connected: else one that ends at once breaks off another's connecting
                     outcome: Outcome[object] = Outcome(function(*arguments))
                 finally:
                     td.destroy_process_group()
