@@ -26,6 +26,8 @@ from balancers.references import brute_force_cost, naive_cost
 from balancers.testing import FAMILIES
 from packing import CannotServe
 
+from .naive import differencing_by_lists
+
 EVENING = (LPT(), KarmarkarKarp(), Zigzag())
 
 
@@ -213,20 +215,8 @@ def test_differencing_is_the_naive_one(family: str, counts: Counts) -> None:
             rows = [falling[i : i + n_bins] for i in range(0, 24, n_bins)]
         else:
             rows = [[load] + [0] * (n_bins - 1) for load in falling if load]
-        assert sorted(Plan(problem, bin_of).rank_load.tolist(), reverse=True) == naive_differencing(rows, n_bins)
-
-
-def naive_differencing(rows: list[list[int]], n_bins: int) -> list[int]:
-    """Merge the two rows of largest difference; of equal ones a row with an empty part first, then the older one."""
-    aged = [(row, 0 if 0 in row else 1, age) for age, row in enumerate(rows)]
-    age = len(rows)
-    while len(aged) > 1:
-        aged.sort(key=lambda each: (-(each[0][0] - each[0][-1]), each[1], each[2]))
-        (first, _, _), (second, _, _), *aged = aged
-        merged = sorted((a + b for a, b in zip(first, reversed(second), strict=True)), reverse=True)
-        aged.append((merged, 0 if 0 in merged else 1, age))
-        age += 1
-    return aged[0][0] if aged else [0] * n_bins
+        by_lists = differencing_by_lists(rows, open_first=True) if rows else [0] * n_bins
+        assert sorted(Plan(problem, bin_of).rank_load.tolist(), reverse=True) == by_lists
 
 
 @pytest.mark.parametrize("balancer", EVENING, ids=repr)

@@ -14,6 +14,8 @@ from balancers.slack import SlackLPT, by_slack
 from balancers.testing import FAMILIES
 from packing import CannotServe, InvalidParameter
 
+from .naive import differencing_by_lists
+
 UNREACHABLE = 2**61
 
 
@@ -50,24 +52,13 @@ def test_the_complete_search_is_exact_on_more_ranks(loads: list[int], n_ranks: i
     assert cost == step_optimum(Problem(loads, n_ranks)) == np.bincount(bin_of, falling).max()
 
 
-def naive_differencing(falling: list[int], n_bins: int) -> list[int]:
-    """Return the sums of the bins, falling; of equal differences the older row goes first."""
-    rows = [[load, *[0] * (n_bins - 1)] for load in falling]
-    while len(rows) > 1:
-        one, other, *rows = rows
-        merged = sorted((a + b for a, b in zip(one, reversed(other), strict=True)), reverse=True)
-        smaller = (i for i, row in enumerate(rows) if row[0] - row[-1] < merged[0] - merged[-1])
-        rows.insert(next(smaller, len(rows)), merged)
-    return rows[0]
-
-
 @settings(max_examples=100)
 @given(st.lists(st.integers(1, 1000), min_size=2, max_size=20), st.integers(2, 5))
 @example([74, 198, 330, 330, 332, 332, 455, 531, 531, 532, 533], 3)  # the order of equal differences matters
 def test_the_first_leaf_is_that_of_differencing(loads: list[int], n_ranks: int) -> None:
     falling = sorted(loads, reverse=True)
     bin_of, cost, _ = search(np.array(falling), n_ranks, UNREACHABLE, 0, len(loads) - 1)
-    sums = naive_differencing(falling, n_ranks)
+    sums = differencing_by_lists([[load, *[0] * (n_ranks - 1)] for load in falling], open_first=False)
     assert sorted(np.bincount(bin_of, falling, n_ranks), reverse=True) == sums
     assert cost == sums[0]
 
