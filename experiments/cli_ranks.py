@@ -21,6 +21,9 @@ def exchange(
     steps: Annotated[int, typer.Option(help="Steps of each way, after 5 to warm up.", min=10)] = 50,
     packs_per_cell: Annotated[int, typer.Option(help="Packs that a rank loads per step.", min=1, max=10_000)] = 8,
     mb: Annotated[float, typer.Option(help="Megabytes of a rank's packs in a step.", min=0.001, max=1000)] = 20.0,
+    spread: Annotated[
+        float, typer.Option(help="Of the loads, as sigma of a lognormal; 0: all alike, nothing moves.", min=0, max=4)
+    ] = 1.0,
     compute_ms: Annotated[float, typer.Option(help="What a training step sleeps.", min=0, max=60_000)] = 200.0,
     balancer: Annotated[str, typer.Option(help="See: evenstep algorithms.")] = "LPT()",
     seed: Annotated[int, typer.Option(min=0)] = 0,
@@ -47,6 +50,7 @@ def exchange(
         steps=steps,
         packs_per_cell=packs_per_cell,
         mb=mb,
+        spread=spread,
         compute_ms=compute_ms,
         balancer=BALANCERS.parse(balancer),
         seed=seed,

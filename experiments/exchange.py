@@ -32,12 +32,16 @@ class RankEnded(EvenstepError, RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
-    """``mb``: bytes of a step's packs on each rank, in 10**6. ``compute_ms``: what a training step sleeps."""
+    """``mb``: bytes of a step's packs on each rank, in 10**6. ``compute_ms``: what a training step sleeps.
+
+    ``spread``: standard deviation of the logarithm of loads. At 0 all are alike, and nothing moves.
+    """
 
     ranks: int = 2
     steps: int = 50
     packs_per_cell: int = 8
     mb: float = 20.0
+    spread: float = 1.0
     compute_ms: float = 200.0
     balancer: Balancer = LPT()
     seed: int = 0
@@ -75,22 +79,23 @@ class _Packs:
     def __init__(self, config: Exchange, rank: int) -> None:
         self._rng = np.random.default_rng((config.seed, rank))
         n_bytes = int(config.mb * 1e6 / config.packs_per_cell)
+        self._spread = config.spread
         self._contents = [torch.full((n_bytes,), i, dtype=torch.uint8) for i in range(8)]
 
     def __iter__(self) -> Iterator[_Pack]:
         while True:
-            load = int(self._rng.lognormal(6, 1))
+            load = int(self._rng.lognormal(6, self._spread))
             yield {"load": load, "pixels": self._contents[load % 8]}
 
 
 def exchange_here(config: Exchange, tick: Callable[[str, int], None]) -> list[ExchangeRow]:
     """Measure all ways of delivering packs, as a rank of an initialised job. Collective. ``tick`` is told each step."""
-    bare = _Bare(int(config.mb * 1e6))
+    bare = _Bare(int(config.mb * 1e6), 4 * config.packs_per_cell)
     return [
         _measured(config, "off", "off", True, tick),
         _measured(config, "synchronous", "balance", False, tick, bare),
         _measured(config, "overlapped", "balance", True, tick),
-        bare.row(),
+        *bare.rows(),
     ]
 
 
@@ -129,7 +134,7 @@ def _measured(
         if bare is not None and batch.step >= WARM_UP:
             time.sleep(config.compute_ms / 1e3)
             td.all_reduce(torch.ones(1000))
-            bare.exchange(records[-1].moved_bytes)
+            bare.take_turn(records[-1].moved_bytes)
         begin = time.perf_counter()
         tick(name, batch.step)
     loader.close()
@@ -158,32 +163,43 @@ def _measured(
 
 
 class _Bare:
-    """Bare all-to-alls of one flat tensor, each of as many bytes as the step before it moved.
+    """Bare collectives: all-to-alls of one flat tensor, each of as many bytes as the step before it moved, and
+    all-gathers of as many integers as ranks tell each other in a step.
 
     They take turns with steps, in the same training loop: in a row they would find their bytes in the processor's
     cache, and at another time another load of the machine.
     """
 
-    def __init__(self, most: int) -> None:
-        """``most``: bytes that a rank sends in one."""
+    def __init__(self, most: int, n_integers: int) -> None:
+        """``most``: bytes that a rank sends in one all-to-all."""
         self._content, self._arrived = (torch.ones(most, dtype=torch.uint8) for _ in range(2))
+        self._integers = torch.ones(n_integers, dtype=torch.int64)
+        self._gathered = torch.empty(td.get_world_size() * n_integers, dtype=torch.int64)
         self._sent = 0
-        self._times: list[float] = []
+        self._exchanges: list[float] = []
+        self._gathers: list[float] = []
 
-    def exchange(self, moved_bytes: int) -> None:
+    def take_turn(self, moved_bytes: int) -> None:
         n, rank = td.get_world_size(), td.get_rank()
         each = min(moved_bytes // n, len(self._content)) // (n - 1)
         sizes = [each * (other != rank) for other in range(n)]  # a rank's own share travels nowhere
         content, arrived = self._content[: sum(sizes)], self._arrived[: sum(sizes)]
         begin = time.perf_counter()
+        td.all_gather_single(self._gathered, self._integers)
+        self._gathers.append(time.perf_counter() - begin)
+        begin = time.perf_counter()
         td.all_to_all_single(arrived, content, sizes, sizes)
-        self._times.append(time.perf_counter() - begin)
+        self._exchanges.append(time.perf_counter() - begin)
         self._sent += len(content)
 
-    def row(self) -> ExchangeRow:
-        took, sent, n = sum(self._times), self._sent / 1e6, len(self._times)
+    def rows(self) -> list[ExchangeRow]:
+        took, sent, n = sum(self._exchanges), self._sent / 1e6, len(self._exchanges)
         moved = sent * td.get_world_size() / n
-        return ExchangeRow("bare all-to-all", 0, 0, 0, 1e3 * took / n, 0, moved, sent / took, 0, 0, 0, 0, 0)
+        gather = statistics.median(self._gathers)
+        return [
+            ExchangeRow("bare all-to-all", 0, 0, 0, 1e3 * took / n, 0, moved, sent / took, 0, 0, 0, 0, 0),
+            ExchangeRow("bare all-gather", 0, 0, 0, 1e3 * gather, 0, 0, 0, 0, 0, 0, 0, 0),
+        ]
 
 
 def _usage() -> tuple[int, int, int]:

@@ -186,16 +186,18 @@ def packing_peers_table(rows: Iterable[PackingPeerRow | SkippedPeer]) -> Table:
 
 
 def exchange_table(rows: Iterable[ExchangeRow]) -> Table:
-    """Return the rows of delivering packs side by side; a bare all-to-all has only bytes and time."""
+    """Return the rows of delivering packs side by side; bare collectives have only time, and bytes if they carry
+    packs."""
     table = Table("", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("step ms", "exposed", "plan", "exchange", "meet", "moved MB", "MB/s", "imbalance", "RSS MB"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
-        cells = [f"{value:,.1f}" for value in row[1:8]]
-        if not row.step_ms:
-            cells[:3], cells[4] = [""] * 3, ""
-        rest = [f"{row.imbalance_before:.3f} > {row.imbalance_after:.3f}", f"{row.rss_growth_mb:+.1f}"]
-        table.add_row(row.name, *cells, *(rest if row.step_ms else ("", "")))
+        texts = [f"{value:,.{digits}f}" for value, digits in zip(row[1:8], (1, 2, 2, 2, 2, 1, 1), strict=True)]
+        if row.step_ms:
+            rest = f"{row.imbalance_before:.3f} > {row.imbalance_after:.3f}", f"{row.rss_growth_mb:+.1f}"
+            table.add_row(row.name, *texts, *rest)
+        else:
+            table.add_row(row.name, *(text if value else "" for text, value in zip(texts, row[1:8], strict=True)))
     return table
 
 
