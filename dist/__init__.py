@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .errors import CannotWrap as CannotWrap
     from .errors import ExchangeError as ExchangeError
     from .errors import ExchangeTimeout as ExchangeTimeout
+    from .errors import ForkedProcess as ForkedProcess
     from .errors import InvalidLoader as InvalidLoader
     from .errors import RankClosed as RankClosed
     from .errors import RankDisagreement as RankDisagreement
@@ -39,6 +40,7 @@ _NAMES = {
             "CannotWrap",
             "ExchangeError",
             "ExchangeTimeout",
+            "ForkedProcess",
             "InvalidLoader",
             "RankClosed",
             "RankDisagreement",

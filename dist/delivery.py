@@ -112,6 +112,7 @@ class Pass(Iterator[MicroBatch[T]], Generic[T]):
         self.close = weakref.finalize(self, _close, runner, group, self._begun)
 
     def __next__(self) -> MicroBatch[T]:
+        self._group.require_own_process()
         self._span("compute", self._left_us)
         if self._over or not self.close.alive:
             raise StopIteration
@@ -216,6 +217,8 @@ class Pass(Iterator[MicroBatch[T]], Generic[T]):
 
 
 def _close(runner: Runner, group: RankGroup, begun: deque[tuple[Answer, LaunchedUpload | None]]) -> None:
+    if group.is_forked:
+        return
     abandon(launched for _, launched in begun if launched is not None)
     begun.clear()
     if not runner.close():

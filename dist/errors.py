@@ -11,6 +11,7 @@ __all__ = [
     "CannotWrap",
     "ExchangeError",
     "ExchangeTimeout",
+    "ForkedProcess",
     "InvalidLoader",
     "RankClosed",
     "RankDisagreement",
@@ -29,6 +30,10 @@ class CannotWrap(EvenstepError, TypeError):
 
 class CannotResume(EvenstepError, ValueError):
     """A state that does not fit this loader, its ranks, or its source."""
+
+
+class ForkedProcess(EvenstepError, RuntimeError):
+    """A loader that is used in a process forked from the one that built it."""
 
 
 class CannotCarry(EvenstepError, TypeError):

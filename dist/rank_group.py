@@ -14,7 +14,7 @@ import torch.distributed as td
 
 from packing.arrays import Int64
 
-from .errors import ExchangeError, InvalidLoader, RankClosed, RankLost
+from .errors import ExchangeError, ForkedProcess, InvalidLoader, RankClosed, RankLost
 from .local_ranks import LocalRanks, address_of
 from .meeting import Meeting, Patience
 from .store import StoreHolder, cloned, prefixed, store_of
@@ -30,7 +30,11 @@ CLOSED = "it was closed"
 
 
 class RankGroup:
-    """The store, the process groups and the pass numbers of a loader. The groups are freed when nobody refers to it."""
+    """The store, the process groups and the pass numbers of a loader. The groups are freed when nobody refers to it.
+
+    They belong to the process that built it. One that is forked from it has the same sockets, and none of the threads
+    behind them: there it can be dropped, also by the garbage collector, and nothing else.
+    """
 
     def __init__(
         self,
@@ -45,7 +49,7 @@ class RankGroup:
         self.rank, self.n_ranks, self.timeout_s = (td.get_rank(group) if ranks else 0), n_ranks, timeout_s
         self.broken: str | None = None  # why no further pass can begin
         self.stuck = False  # whether a thread was left behind, after all the waiting that closing allows
-        self._ranks = ranks
+        self._ranks, self._process = ranks, os.getpid()
         self._holder = StoreHolder.among(ranks)
         with self._holder.asked(0, "construction"):
             self._name, self._store = store_of(ranks, self.rank)
@@ -71,7 +75,7 @@ class RankGroup:
         except RuntimeError as error:
             raise meeting.lose(error) from error
         self._local_ranks = LocalRanks([(mark, process) for _, mark, process in said.tolist()])
-        weakref.finalize(self, self._local_ranks.close)
+        self._when_gone(self._local_ranks.close)
         return said[:, 0]
 
     def _compared(self, word: str, warm_up: Callable[[], None]) -> Meeting:
@@ -97,16 +101,33 @@ class RankGroup:
         if self.n_ranks == 1:
             return
         self._transport = HostTransport(self._ranks, self._name)
-        weakref.finalize(self, self._transport.close)
+        self._when_gone(self._transport.close)
         if self._streams is not None and self._transport_kind is not TransportKind.HOST:
             self._between_devices = DeviceTransport(self._ranks, self._name, self._streams, self.timeout_s)
-            weakref.finalize(self, self._between_devices.close)
+            self._when_gone(self._between_devices.close)
+
+    def _when_gone(self, free: Callable[[], None]) -> None:
+        weakref.finalize(self, _freed_in, self._process, free)
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this process is a child of the one that built the groups."""
+        return os.getpid() != self._process
+
+    def require_own_process(self) -> None:
+        """Raise `ForkedProcess` in a child of the process that built the groups."""
+        if self.is_forked:
+            raise ForkedProcess(
+                f"process {os.getpid()} was forked from {self._process}, which built this loader, and cannot use its "
+                f"connections. Build the loader in the process that iterates it."
+            )
 
     def begin(self, patience: Patience, stop: Event) -> tuple[int, Meeting, Transport]:
         """Return the number of a new pass, its meeting and its transport.
 
-        Raises `RankClosed` if the loader was closed, and `RankLost` if a pass broke off.
+        Raises `ForkedProcess`, `RankClosed` if the loader was closed, and `RankLost` if a pass broke off.
         """
+        self.require_own_process()
         if self.broken:
             text = f"this loader can no longer be used: {self.broken}. Build a new one."
             if self.broken == CLOSED:
@@ -136,11 +157,18 @@ class RankGroup:
 
     def close(self) -> None:
         """Free the groups: no pass can begin any more. Again is harmless."""
+        if self.is_forked:
+            return
         self._transport.close()
         self._local_ranks.close()
         if self._between_devices is not None:
             self._between_devices.close(0.0 if self.stuck else CLOSE_S)
         self.broken = self.broken or CLOSED
+
+
+def _freed_in(process: int, free: Callable[[], None]) -> None:
+    if os.getpid() == process:
+        free()
 
 
 def _ranks_of(group: td.ProcessGroup | None, n_ranks: int) -> list[int]:

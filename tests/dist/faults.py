@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,9 +20,9 @@ import torch.distributed as td
 
 import dist.transport
 from balancers import LPT, Assignment, Balancer, Problem
-from dist import BalancedLoader, ExchangeError
+from dist import BalancedLoader, ExchangeError, ForkedProcess
 
-from .jobs import Pack, load_of, loader, own_packs
+from .jobs import Pack, load_of, loader, own_packs, seeds
 
 
 class Told(NamedTuple):
@@ -205,3 +207,31 @@ def disagree(how: str) -> tuple[str, str]:
     except Exception as error:
         return type(error).__name__, str(error)
     return "nothing", ""
+
+
+def forked(overlap: bool) -> tuple[list[int], int]:
+    """Fork in mid-pass. The child asks for packs, begins a pass, closes, drops all; what the rank itself gets, and how
+    often its child was refused."""
+    built = loader(own_packs([8, 8]), overlap=overlap)
+    batches = iter(built)
+    found = seeds(next(batches))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 and later: there are other threads
+        child = os.fork()
+    if child == 0:
+        refused = 0
+        try:
+            for ask in (batches.__next__, built.__iter__):
+                try:
+                    ask()
+                except ForkedProcess:
+                    refused += 1
+            built.close()
+            del ask, batches, built
+            gc.collect()
+        finally:
+            os._exit(refused)
+    _, status = os.waitpid(child, 0)
+    found += [seed for batch in batches for seed in seeds(batch)]
+    built.close()
+    return found, os.waitstatus_to_exitcode(status)

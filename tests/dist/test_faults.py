@@ -14,6 +14,7 @@ from .faults import (
     Unportable,
     Wrong,
     disagree,
+    forked,
     holder_dies,
     holder_dies_between,
     planning_takes_longer_than_the_group_waits,
@@ -145,3 +146,10 @@ def test_a_rank_that_builds_no_loader_is_named(ranks: Ranks) -> None:
 def test_a_grid_of_another_size_is_refused_with_both_numbers(ranks: Ranks) -> None:
     text = "the grid has 4 ranks, the group 2. Give the group of data parallelism."
     assert ranks.run(disagree, "grid") == [("InvalidLoader", text)] * 2
+
+
+@OVERLAP
+def test_a_forked_child_is_refused_and_the_pass_of_its_parent_is_whole(ranks: Ranks, overlap: bool) -> None:
+    results = ranks.run(forked, overlap)
+    assert sorted(seed for found, _ in results for seed in found) == [*range(8), *range(1000, 1008)]
+    assert [refused for _, refused in results] == [2, 2]
