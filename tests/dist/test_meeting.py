@@ -12,6 +12,7 @@ from typing import cast
 import pytest
 import torch.distributed as td
 
+import dist.meeting
 from dist import ExchangeError, ExchangeTimeout, RankClosed, RankDisagreement, RankFailed, RankLost
 from dist.meeting import Meeting, Patience
 from dist.store import Store, StoreHolder
@@ -44,6 +45,15 @@ class Party:
             return list(pool.map(each, range(self.n)))
 
 
+@pytest.fixture(autouse=True, params=["few", "many"])
+def ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Ranks meet as few do, and as many."""
+    way: str = request.param
+    if way == "many":
+        monkeypatch.setattr(dist.meeting, "FEW", 0)
+    return way
+
+
 def arrive(word: str, step: int = 7) -> Callable[[Meeting], None]:
     def action(meeting: Meeting) -> None:
         meeting.enter(step, "plan")
@@ -63,7 +73,7 @@ def all_alike(outcomes: list[object], kind: type[ExchangeError], text: str) -> E
     return first
 
 
-def test_many_meetings_leave_three_keys() -> None:
+def test_many_meetings_leave_a_few_keys(ways: str) -> None:
     party = Party(3)
 
     def action(meeting: Meeting) -> None:
@@ -72,10 +82,28 @@ def test_many_meetings_leave_three_keys() -> None:
             meeting.meet(f"word {step}")
 
     assert party.run(action, action, action) == [None] * 3
-    assert party.store.num_keys() == 3
+    assert party.store.num_keys() == {"few": 3, "many": 4}[ways]
     for meeting in party.meetings:
         meeting.forget()
     assert party.store.num_keys() == 0
+
+
+def test_each_of_many_ranks_reads_the_roll_once_however_long_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, whole = list[int](), Meeting._read
+
+    def counted(meeting: Meeting) -> None:
+        read.append(meeting._rank)
+        whole(meeting)
+
+    monkeypatch.setattr(Meeting, "_read", counted)
+
+    def late(meeting: Meeting) -> None:
+        time.sleep(0.2)
+        arrive("ready")(meeting)
+
+    n = 20
+    assert Party(n).run(*[arrive("ready")] * (n - 1), late) == [None] * n
+    assert sorted(read) == [*range(n)]
 
 
 def test_different_words_are_a_disagreement_that_names_the_odd_rank() -> None:

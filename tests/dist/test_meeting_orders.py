@@ -62,6 +62,9 @@ class Replay(Patience):
         assert expected == desired == "?"
         return cast("bytes", self.ask("read", key))
 
+    def add(self, key: str, amount: int) -> int:
+        return cast("int", self.ask("add", key, amount) if amount else self.ask("count", key))
+
     def ended(self) -> list[int]:
         return list(cast("tuple[int, ...]", self.ask("ended"))) if self._mortal else []
 
@@ -121,14 +124,18 @@ class Ranks:
                 store[key] = store.get(key, "") + value
             case ("read", str(key)):
                 answer = store.get(key, "?").encode()
+            case ("add", str(key), int(amount)):
+                store[key] = str(int(store.get(key, "0")) + amount)
+            case ("count", str(key)):  # only whole meetings are told apart
+                answer = int(store.get(key, "0")) // len(self.does) * len(self.does)
             case ("ended",):
                 answer = state.dead
             case ("waited",):
                 answer = FOREVER if state.tired else 0.0
         had = state.had[rank]
-        if request[0] == "read":  # what is read is all that was read before, and more: as if it had not looked before
-            while had and had[-1][0] in ("read", "ended", "waited"):
-                had = had[:-1]
+        looks = request[0] == "count" or (request[0] == "read" and not _has_reason_to_read(had))
+        while looks and had and had[-1][0] in ("read", "count", "ended", "waited"):
+            had = had[:-1]  # what is seen is all that was seen before, and more: as if it had not looked before
         had = (*had, (str(request[0]), answer))
         return state._replace(store=tuple(sorted(store.items())), had=(*state.had[:rank], had, *state.had[rank + 1 :]))
 
@@ -139,7 +146,7 @@ class Ranks:
         found, ends, ended = [first], set[tuple[Became, ...]](), list[State]()
         while found:
             state = found.pop()
-            assert len(state.store) <= 3
+            assert {key for key, _ in state.store} <= {"roll/0", "roll/1", "roll/2", "came"}
             became = tuple(
                 None if rank in state.dead else self.next(rank, had)[1] for rank, had in enumerate(state.had)
             )
@@ -159,6 +166,12 @@ class Ranks:
                 ended += before[state]
         assert can_end == set(before), "some rank waits for ever"
         return ends
+
+
+def _has_reason_to_read(had: Answers) -> bool:
+    """Whether its last look showed a rank a number, a dead rank or the end of its patience, on which it reads."""
+    found = [answer not in ((), 0.0) for name, answer in had[-2:] if name in ("ended", "waited")]
+    return had[-1:] != () and (had[-1][0] == "count" or any(found))
 
 
 def meets(*words: str) -> Does:
@@ -196,9 +209,15 @@ def differs(meeting: Meeting, stop: Event) -> None:
     meeting.meet("other")
 
 
-@pytest.fixture(autouse=True)
-def no_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks meet as "few" do, or as "many"; of these, three take a minute where they can do most."""
+    monkeypatch.setattr(dist.meeting, "FEW", {"few": 16, "many": 0}[request.param])
     monkeypatch.setattr(dist.meeting, "sleep", lambda seconds: None)
+
+
+def cases(names: str, *rows: tuple[object, ...]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(("ways", *names.split()), rows, indirect=["ways"])
 
 
 def alike(ends: set[tuple[Became, ...]]) -> set[tuple[str, ...]]:
@@ -212,8 +231,8 @@ def went(n: int, then: str = "") -> tuple[str, ...]:
     return ("go",) * n + ((then,) if then else ())
 
 
-@pytest.mark.parametrize(("n_ranks", "n_meetings"), [(2, 7), (3, 4)])
-def test_all_go_on_through_many_meetings_on_three_keys(n_ranks: int, n_meetings: int) -> None:
+@cases("n_ranks n_meetings", ("few", 2, 7), ("few", 3, 4), ("many", 2, 7), ("many", 3, 3))
+def test_all_go_on_through_many_meetings_on_three_keys(ways: None, n_ranks: int, n_meetings: int) -> None:
     words = [f"word {i}" for i in range(n_meetings)]
     assert alike(Ranks([meets(*words)] * n_ranks).ends()) == {went(n_meetings)}
 
@@ -226,8 +245,20 @@ WHAT: dict[Does, str] = {
 
 
 @pytest.mark.parametrize("deviates", WHAT, ids=lambda does: does.__name__)
-@pytest.mark.parametrize(("n_ranks", "odd", "at"), [(2, 0, 0), (2, 0, 4), (2, 1, 0), (2, 1, 4), (3, 0, 0), (3, 2, 0)])
-def test_who_goes_another_way_ends_all_alike(deviates: Does, n_ranks: int, odd: int, at: int) -> None:
+@cases(
+    "n_ranks odd at",
+    ("few", 2, 0, 0),
+    ("few", 2, 0, 4),
+    ("few", 2, 1, 0),
+    ("few", 2, 1, 4),
+    ("many", 2, 0, 0),
+    ("many", 2, 0, 4),
+    ("many", 2, 1, 0),
+    ("many", 2, 1, 4),
+    ("few", 3, 0, 0),
+    ("few", 3, 2, 0),
+)
+def test_who_goes_another_way_ends_all_alike(ways: None, deviates: Does, n_ranks: int, odd: int, at: int) -> None:
     does = [meets(*["word"] * (at + 2))] * n_ranks
     does[odd] = meets_then(at, deviates)
     others = [rank for rank in range(n_ranks) if rank != odd]
@@ -239,8 +270,18 @@ def test_who_goes_another_way_ends_all_alike(deviates: Does, n_ranks: int, odd: 
     assert alike(Ranks(does).ends()) == raised
 
 
-@pytest.mark.parametrize(("n_ranks", "odd", "at"), [(2, 0, 4), (2, 1, 4), (3, 0, 0), (3, 2, 0)])
-def test_who_fails_after_it_has_come_is_heard_here_or_at_the_next_meeting(n_ranks: int, odd: int, at: int) -> None:
+@cases(
+    "n_ranks odd at",
+    ("few", 2, 0, 4),
+    ("few", 2, 1, 4),
+    ("many", 2, 0, 4),
+    ("many", 2, 1, 4),
+    ("few", 3, 0, 0),
+    ("few", 3, 2, 0),
+)
+def test_who_fails_after_it_has_come_is_heard_here_or_at_the_next_meeting(
+    ways: None, n_ranks: int, odd: int, at: int
+) -> None:
     def comes_and_fails(meeting: Meeting, stop: Event) -> None:
         meeting.come("word")
         fails(meeting, stop)
@@ -253,8 +294,17 @@ def test_who_fails_after_it_has_come_is_heard_here_or_at_the_next_meeting(n_rank
     assert alike({(*each[:odd], *each[odd + 1 :]) for each in ends}) == {went(at, text), went(at + 1, text)}
 
 
-@pytest.mark.parametrize(("n_ranks", "mortal", "n_meetings"), [(2, 0, 5), (2, 1, 5), (3, 0, 2), (3, 1, 2)])
-def test_whenever_a_rank_dies_the_others_end_all_alike(n_ranks: int, mortal: int, n_meetings: int) -> None:
+@cases(
+    "n_ranks mortal n_meetings",
+    ("few", 2, 0, 5),
+    ("few", 2, 1, 5),
+    ("many", 2, 0, 5),
+    ("many", 2, 1, 5),
+    ("few", 3, 0, 2),
+    ("few", 3, 1, 2),
+    ("many", 3, 1, 1),
+)
+def test_whenever_a_rank_dies_the_others_end_all_alike(ways: None, n_ranks: int, mortal: int, n_meetings: int) -> None:
     ends = alike(Ranks([meets(*["word"] * n_meetings)] * n_ranks, mortal=mortal).ends())
 
     def lost(at: int, last: str) -> tuple[str, ...]:
@@ -267,8 +317,16 @@ def test_whenever_a_rank_dies_the_others_end_all_alike(n_ranks: int, mortal: int
     assert ends == {went(n_meetings)} | did_not_come | never | (came if n_ranks > 2 else set())
 
 
-@pytest.mark.parametrize(("n_ranks", "tiring"), [(2, 0), (2, 1), (3, 0), (3, 2)])
-def test_whenever_a_rank_loses_patience_all_end_alike(n_ranks: int, tiring: int) -> None:
+@cases(
+    "n_ranks tiring",
+    ("few", 2, 0),
+    ("few", 2, 1),
+    ("many", 2, 0),
+    ("many", 2, 1),
+    ("few", 3, 0),
+    ("few", 3, 2),
+)
+def test_whenever_a_rank_loses_patience_all_end_alike(ways: None, n_ranks: int, tiring: int) -> None:
     ends = alike(Ranks([meets("a", "b")] * n_ranks, tiring=tiring).ends())
     assert went(2) in ends
     for became in ends - {went(2)}:
@@ -280,7 +338,8 @@ def test_whenever_a_rank_loses_patience_all_end_alike(n_ranks: int, tiring: int)
         )
 
 
-def test_a_verdict_and_a_death_at_once_have_one_outcome() -> None:
+@cases("", ("few",), ("many",))
+def test_a_verdict_and_a_death_at_once_have_one_outcome(ways: None) -> None:
     """One rank raises, another dies, the third loses patience."""
     does = [meets("word"), meets_then(0, fails), meets("word")]
     ends = alike(Ranks(does, mortal=2, tiring=0).ends())
