@@ -185,14 +185,15 @@ def _numbers(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _read(about: tuple[object, ...], buffer: torch.Tensor) -> torch.Tensor:
-    """Return the tensor at the start of ``buffer``, as a view of it."""
+    """Return the tensor at the start of ``buffer``, in the same memory."""
     match about:
         case (str(), str(name), list(shape), bool(requires_grad), bool(last)):
             dtype = DTYPES[name]
             n_bytes = prod(shape) * dtype.itemsize
             flat = _first(n_bytes, buffer).view(dtype) if n_bytes else torch.empty(0, dtype=dtype, device=buffer.device)
             tensor = flat.view(shape)
-            return (tensor.movedim(-1, 1) if last else tensor).requires_grad_(requires_grad)
+            # .data: without it, changing one tensor in place would make autograd refuse all others of the buffer
+            return (tensor.movedim(-1, 1) if last else tensor).data.requires_grad_(requires_grad)
     raise BadPayload(f"{about!r} does not describe a tensor.")
 
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dist import BadPayload, CannotCarry, parcel, unpack
-from dist.payload import ALIGN
+from dist.payload import ALIGN, write_tensors
 
 from .trees import Image, Span, content, trees
 
@@ -65,6 +65,23 @@ def test_a_small_leaf_does_not_keep_the_buffer() -> None:
     of_small, of_large, of_buffer = (each.untyped_storage().data_ptr() for each in (*arrived, buffer))
     assert of_small != of_buffer
     assert of_large == of_buffer
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["in the frame", "apart"])
+def test_what_shares_a_buffer_can_be_changed_before_backward(apart: bool) -> None:
+    """Views of one tensor share a count of changes in place, by which autograd refuses what it has saved."""
+    device = torch.device("cpu") if apart else None
+    packed = parcel({"x": torch.ones(2_000), "mask": torch.zeros(2_000)}, device)
+    frame, tensors = torch.zeros(packed.n_bytes, dtype=torch.uint8), torch.zeros(packed.n_tensor_bytes).to(torch.uint8)
+    packed.write(frame)
+    write_tensors(packed.tensors, tensors)
+    arrived = unpack(frame, tensors if apart else None)
+    assert isinstance(arrived, dict)
+    weight = torch.ones((), requires_grad=True)
+    loss = (weight * arrived["x"]).sum()
+    arrived["mask"].add_(1)
+    loss.backward()
+    assert weight.grad == 2_000
 
 
 def test_the_sender_may_overwrite_what_was_written() -> None:
