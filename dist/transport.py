@@ -168,10 +168,16 @@ def _group(ranks: list[int], name: str, backend: str, timeout: timedelta) -> td.
     c10d = td.distributed_c10d
     places = {rank: place for place, rank in enumerate(ranks)}
     place, kind, store = places[td.get_rank()], td.Backend(backend), c10d._get_default_store()
+    whole = c10d._get_default_group()
+    # Where it has a device of its own, NCCL would split its communicator: all ranks of the job would have to take part.
+    bound, whole.bound_device_id = whole.bound_device_id, None
     group: td.ProcessGroup
-    group, _ = c10d._new_process_group_helper(
-        len(ranks), place, ranks, kind, store, c10d.GroupName(name), timeout=timeout
-    )
+    try:
+        group, _ = c10d._new_process_group_helper(
+            len(ranks), place, ranks, kind, store, c10d.GroupName(name), timeout=timeout
+        )
+    finally:
+        whole.bound_device_id = bound
     c10d._world.pg_group_ranks[group] = places
     return group
 
