@@ -140,9 +140,10 @@ class DeviceTransport:
 
     def close(self, patience_s: float = CLOSE_S) -> None:
         """Free the group once what is under way has ended; what takes longer than ``patience_s`` keeps it."""
-        if self._group is not None and passed(self._last, lambda seconds: seconds >= patience_s):
-            _freed(self._group)
-        self._group = None
+        group, self._group = self._group, None
+        with suppress(RuntimeError):  # the device is broken: nothing ends
+            if group is not None and passed(self._last, lambda seconds: seconds >= patience_s):
+                _freed(group)
 
 
 class NoTransport:

@@ -91,8 +91,9 @@ def abandon(uploads: Iterable[LaunchedUpload]) -> None:
     with suppress(IndexError):  # another thread may be at it
         for _ in range(len(_abandoned)):
             launched = _abandoned.popleft()
-            if not launched.done.query():
-                _abandoned.append(launched)
+            with suppress(RuntimeError):  # the device is broken, and does nothing any more
+                if not launched.done.query():
+                    _abandoned.append(launched)
 
 
 class Uploader(Protocol):

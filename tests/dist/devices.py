@@ -6,7 +6,7 @@ import gc
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 from unittest import mock
@@ -23,7 +23,7 @@ from dist.upload import LaunchedUpload, abandon
 from packing.arrays import Int64
 
 from .jobs import loader
-from .lazy import LOOKS, lazy_device
+from .lazy import LOOKS, LazyEvent, LazyStream, broken, lazy_device
 from .test_bits import Sent, deliver
 from .trees import content
 
@@ -87,6 +87,28 @@ def broken_off(how: str, transport: str, eager: bool, passes: int) -> Left:
     td.all_reduce(total)
     grown = allocated[-1] - allocated[2]
     return Left(launched, len(dist.upload._abandoned), threads, grown, int(total) == 60 * td.get_world_size(), slow)
+
+
+def device_fails(transport: str) -> tuple[str, int]:
+    """Train until the device of rank 1 fails, which says so to every call; return what this rank hears, and how many
+    threads and uploads are left behind."""
+    packs = [{"load": 1 + i % 7, "bytes": torch.full((3_000,), i % 251, dtype=torch.uint8)} for i in range(60)]
+    heard = "nothing"
+    with lazy_device("cuda:0", transport, True), ExitStack() as stack:
+        options = {"packs_per_cell": 2, "device": "anything", "transport": transport}
+        balanced = loader(packs, loads=lambda pack: pack["load"], **options)  # type: ignore[arg-type]
+        try:
+            for batch in balanced:
+                if (batch.step, td.get_rank()) == (3, 1):
+                    for name in ("query", "synchronize"):
+                        stack.enter_context(mock.patch.object(LazyEvent, name, broken))
+                    stack.enter_context(mock.patch.object(LazyStream, "record_event", broken))
+        except RuntimeError as error:  # an ExchangeError too
+            heard = f"{type(error).__name__}: {error}"
+        balanced.close()
+        threads = sum(thread.name == "evenstep-exchange" for thread in threading.enumerate())
+        abandoned = len(dist.upload._abandoned) if td.get_rank() == 1 else 0
+    return heard, threads + abandoned
 
 
 @contextmanager

@@ -44,6 +44,11 @@ class Mark:
         self.waits += 1
 
 
+def broken(*_: object) -> bool:
+    """What a device that has failed says to every call."""
+    raise RuntimeError("CUDA error: device-side assert triggered")
+
+
 class LazyEvent:
     """Passed once its stream has done the first ``n`` pieces of work."""
 

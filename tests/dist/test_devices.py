@@ -26,9 +26,12 @@ from dist.transport import ONE_QUEUE, DeviceTransport, TransportKind
 from dist.upload import LaunchedUpload, Upload, abandon
 from tests.ranks import Ranks
 
-from .devices import MODES, Left, broken_off, delivered_trees, in_mode, sent_to_itself
-from .lazy import Mark
+from .devices import MODES, Left, broken_off, delivered_trees, device_fails, in_mode, sent_to_itself
+from .lazy import Mark, broken
 from .test_bits import check_bits
+
+TRANSPORT = pytest.mark.parametrize("transport", ["host", "device"])
+EAGER = pytest.mark.parametrize("eager", [True, False], ids=["early", "late"])
 
 
 @pytest.mark.parametrize(
@@ -134,6 +137,16 @@ def test_a_group_is_freed_only_at_rest(
     assert monotonic() - begin < 1
 
 
+def test_a_group_is_left_alone_where_the_device_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone: list[object] = []
+    transport = object.__new__(DeviceTransport)
+    transport._group, transport._last = cast("td.ProcessGroup", "group"), cast("Event", SimpleNamespace(query=broken))
+    monkeypatch.setattr(dist.transport, "_freed", gone.append)
+    transport.close()
+    transport.close()
+    assert gone == []
+
+
 class Pinned(CpuStreams):
     """Notes the memory that is asked for."""
 
@@ -210,6 +223,20 @@ def test_what_nobody_finishes_is_kept_until_its_event_and_never_waited_for(aband
     assert [len(abandoned), never.looks, never.waits] == [1, 2, 0]
 
 
+def test_what_is_under_way_is_forgotten_where_the_device_is_broken(abandoned: deque[LaunchedUpload]) -> None:
+    dead, soon = cast("Event", SimpleNamespace(query=broken)), Mark(2)
+    abandon([launch(dead), launch(soon)])
+    assert [each.done for each in abandoned] == [soon]
+
+
+@TRANSPORT
+def test_a_device_that_fails_ends_the_pass_on_all_ranks(ranks: Ranks, transport: str) -> None:
+    (other, of_other), (own, of_own) = ranks.run(device_fails, transport)
+    assert own == "RuntimeError: CUDA error: device-side assert triggered"
+    assert other.split(":")[0] in ("RankClosed", "RankFailed")
+    assert (of_other, of_own) == (0, 0)
+
+
 def test_a_training_loop_that_changes_its_stream_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     launched = launch(Mark(1))
     monkeypatch.setattr(CpuStreams, "current", lambda self: object())
@@ -219,10 +246,6 @@ def test_a_training_loop_that_changes_its_stream_is_told(monkeypatch: pytest.Mon
     )
     with pytest.raises(InvalidLoader, match=f"^{re.escape(text)}$"):
         launched.finish()
-
-
-TRANSPORT = pytest.mark.parametrize("transport", ["host", "device"])
-EAGER = pytest.mark.parametrize("eager", [True, False], ids=["early", "late"])
 
 
 @TRANSPORT
