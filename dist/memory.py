@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-__all__ = ["BufferPool", "size_class"]
+__all__ = ["BufferPool", "power_of_two", "size_class"]
 
 MOST_IDLE = 4
 
@@ -46,3 +46,11 @@ def size_class(n_bytes: int) -> int:
     """
     quarter = 1 << max(n_bytes.bit_length() - 3, 9)
     return -(-n_bytes // quarter) * quarter
+
+
+def power_of_two(n_bytes: int) -> int:
+    """Return ``n_bytes`` rounded up to a power of two; 0 stays 0.
+
+    For an allocator that splits what it holds, and joins it again: of other sizes too little is left over to be of use.
+    """
+    return 1 << (n_bytes - 1).bit_length() if n_bytes else 0

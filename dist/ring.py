@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from .memory import power_of_two
 from .streams import Event, Streams
 
 __all__ = ["Ring", "Slot"]
@@ -45,7 +46,7 @@ class Ring:
         if before is not None:
             before.wait()
         if len(self._buffers[turn]) < n_bytes:
-            self._buffers[turn] = self._streams.pinned(1 << (n_bytes - 1).bit_length())
+            self._buffers[turn] = self._streams.pinned(power_of_two(n_bytes))
         slot = Slot(self._buffers[turn][:n_bytes])
         self._slots[turn] = slot
         return slot

@@ -22,7 +22,7 @@ import torch
 from .errors import InvalidLoader, RankLost
 from .exchange import Route
 from .manifest import Manifest
-from .memory import size_class
+from .memory import power_of_two
 from .payload import aligned, write_tensors
 from .ring import Ring, Slot
 from .streams import Event, Stream, Streams
@@ -50,7 +50,7 @@ class Upload:
     def launch(self) -> LaunchedUpload:
         """Enqueue everything on the side stream. Nothing is waited for."""
         consumer = self.streams.current()
-        buffer = self.streams.empty(size_class(self.n_bytes))[: self.n_bytes]
+        buffer = self.streams.empty(power_of_two(self.n_bytes))[: self.n_bytes]
         self.side.wait_event(consumer.record_event())
         try:
             with self.streams.on(self.side):
@@ -164,7 +164,7 @@ class DeviceUploader:
 
         def fill(buffer: torch.Tensor) -> None:
             if manifest.route.sizes.any():
-                content = self.streams.empty(size_class(manifest.leaving_bytes))[: manifest.leaving_bytes]
+                content = self.streams.empty(power_of_two(manifest.leaving_bytes))[: manifest.leaving_bytes]
                 write_tensors(leaving, content)
                 self._exchange(step, content, buffer[: manifest.arriving_bytes], manifest.route)
             write_tensors([slot.buffer[n_host:]], buffer[manifest.arriving_bytes :])

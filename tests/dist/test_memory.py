@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import threading
 
 import pytest
 import torch
 
-from dist.memory import MOST_IDLE, BufferPool, size_class
+from dist.memory import MOST_IDLE, BufferPool, power_of_two, size_class
+from dist.ring import Ring
+from dist.upload import LaunchedUpload, Upload
+
+from .allocator import MB, Modelled
 
 
 def test_a_buffer_comes_back_when_its_last_view_is_dropped() -> None:
@@ -62,3 +67,24 @@ def test_few_are_kept_and_small_ones_give_way() -> None:
 def test_sizes_are_rounded_up_by_a_quarter_at_most(n: int, size: int) -> None:
     assert size_class(n) == size
     assert n <= size <= max(512, n * 5 / 4 + 512)
+
+
+@pytest.mark.parametrize(("n", "size"), [(0, 0), (1, 1), (2, 2), (3, 4), (4, 4), (5, 8), (10**8, 1 << 27)])
+def test_sizes_are_rounded_up_to_powers_of_two(n: int, size: int) -> None:
+    assert power_of_two(n) == size
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_memory_of_the_device_is_flat_over_uploads_of_random_sizes(seed: int) -> None:
+    """One upload is in use while the next is under way. What is cut from a free block must be of use again."""
+    streams, rng = Modelled(), random.Random(seed)
+    ring = Ring(streams, 2)
+    reserved, under_way = list[int](), list[LaunchedUpload]()
+    for step in range(400):
+        n_bytes = rng.randint(MB, 128 * MB)
+        upload = Upload(step, streams, streams.new(), n_bytes, lambda buffer: None, ring.take(0), None)
+        under_way = [*under_way[-1:], upload.launch()]
+        reserved.append(streams.memory.reserved)
+    assert len(under_way[-1].buffer) == n_bytes
+    assert reserved[-1] <= 1.1 * reserved[50]
+    assert reserved[-1] <= 1.5 * streams.memory.most_allocated
