@@ -71,7 +71,7 @@ class CudaStreams:
         return cast("Stream", torch.cuda.current_stream(self.device))
 
     def new(self) -> Stream:
-        return cast("Stream", torch.cuda.Stream(self.device))  # type: ignore[no-untyped-call]
+        return cast("Stream", _SideStream(self.device))  # type: ignore[no-untyped-call]
 
     def on(self, stream: Stream) -> AbstractContextManager[object]:
         return torch.cuda.stream(cast("torch.cuda.Stream", stream))
@@ -81,6 +81,15 @@ class CudaStreams:
 
     def pinned(self, n_bytes: int) -> torch.Tensor:
         return torch.empty(n_bytes, dtype=torch.uint8, device="cpu", pin_memory=True)
+
+
+class _SideStream(torch.cuda.Stream):
+    """A thread that waits for its events sleeps. With torch's own events it would keep a core busy."""
+
+    def record_event(self, event: torch.cuda.Event | torch.Event | None = None) -> torch.cuda.Event | torch.Event:
+        recorded = torch.cuda.Event(blocking=True) if event is None else event  # type: ignore[no-untyped-call]
+        recorded.record(self)
+        return recorded
 
 
 class CpuStreams:

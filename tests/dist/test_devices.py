@@ -9,6 +9,7 @@ from dataclasses import replace
 from time import monotonic
 from types import SimpleNamespace
 from typing import cast
+from unittest import mock
 
 import pytest
 import torch
@@ -21,7 +22,7 @@ import dist.upload
 import dist.watchdog
 from dist import ExchangeTimeout, InvalidLoader
 from dist.ring import Ring
-from dist.streams import CpuStreams, CudaStreams, Event, Streams, streams_of
+from dist.streams import CpuStreams, CudaStreams, Event, Streams, _SideStream, streams_of
 from dist.transport import ONE_QUEUE, DeviceTransport, TransportKind
 from dist.upload import LaunchedUpload, Upload, abandon
 from tests.ranks import Ranks
@@ -68,6 +69,16 @@ def test_known_devices_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
         streams = streams_of(device)
         assert isinstance(streams, CudaStreams)
         assert streams.device == torch.device("cuda", index)
+
+
+def test_a_thread_that_waits_for_a_side_stream_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    event = mock.create_autospec(torch.cuda.Event, instance=True)
+    made: mock.Mock = mock.create_autospec(torch.cuda.Event, return_value=event)
+    monkeypatch.setattr(torch.cuda, "Event", made)
+    side = cast("_SideStream", object())
+    assert _SideStream.record_event(side) is event
+    made.assert_called_once_with(blocking=True)
+    cast("mock.Mock", event.record).assert_called_once_with(side)
 
 
 NO_NCCL = "transport='device' needs NCCL, which this torch lacks. Use transport=\"host\"."
