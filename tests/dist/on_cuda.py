@@ -40,8 +40,9 @@ def packs(n: int, device: torch.device, resident: bool) -> Iterator[object]:
     for number in range(n):
         values = torch.from_numpy(numbers(rank, number))
         if resident:
+            there = values.to(device)
             torch.cuda._sleep(SLEEP_CYCLES)  # type: ignore[no-untyped-call]
-            values = values.to(device)
+            values = there.clone()  # behind the sleep; a copy from memory that is not pinned would wait for it here
         yield {
             "load": 1 + int(numbers(rank, number)[0]) % 97,
             "values": values,
@@ -74,7 +75,7 @@ def bit_exact(transport: str, mode: str, overlap: bool, resident: bool, n: int) 
                 continue
             assert pack["note"] == f"{pack_id.rank} {pack_id.number}"
             assert all(each.device == device for each in (pack["values"], *pack["half"], pack["flag"]))
-            right = torch.from_numpy(numbers(*pack_id)).to(device, non_blocking=True)
+            right = torch.from_numpy(numbers(*pack_id)).pin_memory().to(device, non_blocking=True)
             differences += (pack["values"] != right).sum() + (pack["flag"] != (right[0] > 0))
             differences += (pack["half"][0] != right[:7].to(torch.bfloat16)).sum() + pack["half"][1].numel()
             came.append(pack_id)
@@ -87,6 +88,8 @@ def bit_exact(transport: str, mode: str, overlap: bool, resident: bool, n: int) 
 def allocation(transport: str, warm_up: int, steps: int) -> tuple[Held, Held]:
     """Exchange random sizes of 1 to 64 MB; return what is held after the warm-up, and at the end."""
     device = own_device()
+    torch.cuda.empty_cache()  # of jobs before this one
+    torch.cuda.reset_peak_memory_stats(device)
     rng = np.random.default_rng(td.get_rank())
     memory = torch.ones(64 << 20, dtype=torch.uint8, device=device)
 
