@@ -127,7 +127,8 @@ class HostUploader:
         slot = self._ring.take(manifest.n_bytes)
         if manifest.route.sizes.any():
             outgoing = self._outgoing.take(manifest.leaving_bytes)
-            self._own.wait_event(ready)
+            if any(each.device == self.streams.device for each in manifest.leaving):  # else it has no part
+                self._own.wait_event(ready)
             write_tensors(manifest.leaving, outgoing.buffer)
             written = self._own.record_event()
             written.synchronize()  # gloo reads it at once

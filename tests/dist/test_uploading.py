@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+import torch
 
+from dist.exchange import route_of
+from dist.manifest import Manifest
+from dist.streams import CpuStreams, Event
+from dist.upload import HostUploader
 from tests.ranks import Ranks
 
+from .lazy import Mark
 from .uploading import Run, recorded, train
 
 
@@ -55,3 +62,30 @@ def test_each_group_has_one_thread_and_one_order_on_all_ranks(ranks: Ranks, tran
     enqueued = [name for thread, _, name in first if thread == "training"]
     assert enqueued.count("all_reduce") == 30
     assert (enqueued.count("all_to_all_single") > 10) == (transport == "device")
+
+
+class Waiting:
+    """A stream that notes what it waits for."""
+
+    def __init__(self) -> None:
+        self.waits: list[Event] = []
+
+    def record_event(self) -> Event:
+        return Mark()
+
+    def wait_event(self, event: Event, /) -> None:
+        self.waits.append(event)
+
+
+@pytest.mark.parametrize(("device", "waits"), [("cpu", True), ("cuda:0", False)], ids=["resident", "on-host"])
+def test_packs_of_the_host_are_sent_without_waiting_for_the_device(device: str, waits: bool) -> None:
+    """The exchange thread would wait for all that the training loop has enqueued, and the next step for that thread."""
+    streams = CpuStreams()
+    streams.device = torch.device(device)
+    own, ready, sent = Waiting(), Mark(), list[torch.Tensor]()
+    packs = np.zeros(1, dtype=np.int64)
+    manifest = Manifest(streams.device, 0, route_of(packs, packs, packs + 1, packs + 64, 2), [torch.arange(8)])
+    uploader = HostUploader(streams, streams.new(), own, 1)
+    uploader.prepare(0, manifest, ready, lambda content, arrived, route: sent.append(content.clone()))
+    assert own.waits == [ready] * waits
+    assert torch.equal(sent[0].view(torch.int64), torch.arange(8))
