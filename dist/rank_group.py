@@ -17,7 +17,7 @@ from packing.arrays import Int64
 from .errors import ExchangeError, ForkedProcess, InvalidLoader, RankClosed, RankLost
 from .local_ranks import LocalRanks, address_of
 from .meeting import Meeting, Patience
-from .store import StoreHolder, cloned, prefixed, store_of
+from .store import Store, StoreHolder, cloned, prefixed, store_of
 from .streams import Streams
 from .transport import CLOSE_S, DeviceTransport, HostTransport, NoTransport, Transport, TransportKind
 from .upload import DeviceUploader, HostUploader, Uploader
@@ -53,6 +53,7 @@ class RankGroup:
         self._holder = StoreHolder.among(ranks)
         with self._holder.asked(0, "construction"):
             self._name, self._store = store_of(ranks, self.rank)
+        self._for_training: Store | None = None  # a connection for its thread; one, since connecting may take seconds
         self._passes = 0
         self._last: Meeting | None = None
         self._transport: Transport = NoTransport()
@@ -149,10 +150,10 @@ class RankGroup:
         slots = depth + 2  # one more than steps that may be loaded and not yet launched
         if self._transport_kind is TransportKind.HOST:
             return HostUploader(self._streams, side, own, slots)
-        number = self._passes - 1
-        with self._holder.asked(0, "begin"):
-            store = cloned(self._store)  # for the training loop's thread
-        watchdog = Watchdog(store, self._holder, self.rank, self.n_ranks, number, patience)
+        if self._for_training is None:
+            with self._holder.asked(0, "begin"):
+                self._for_training = cloned(self._store)
+        watchdog = Watchdog(self._for_training, self._holder, self.rank, self.n_ranks, self._passes - 1, patience)
         return DeviceUploader(self._streams, side, self._between_devices, watchdog, slots)
 
     def close(self) -> None:

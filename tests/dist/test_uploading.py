@@ -13,7 +13,7 @@ from dist.upload import HostUploader
 from tests.ranks import Ranks
 
 from .lazy import Mark
-from .uploading import Run, recorded, train
+from .uploading import Run, connections, recorded, train
 
 
 @pytest.mark.parametrize("eager", [True, False], ids=["early", "late"])
@@ -62,6 +62,11 @@ def test_each_group_has_one_thread_and_one_order_on_all_ranks(ranks: Ranks, tran
     enqueued = [name for thread, _, name in first if thread == "training"]
     assert enqueued.count("all_reduce") == 30
     assert (enqueued.count("all_to_all_single") > 10) == (transport == "device")
+
+
+def test_passes_share_a_connection_to_the_store(ranks: Ranks) -> None:
+    """Where peers' addresses have no names, one may take seconds."""
+    assert ranks.run(connections, 4) == [1, 1]
 
 
 class Waiting:

@@ -15,9 +15,11 @@ import numpy as np
 import torch
 import torch.distributed as td
 
+import dist.rank_group
 import dist.upload
 from dist import MicroBatch, PackId
 from dist.ring import Slot
+from dist.store import cloned
 from dist.streams import Event, Stream
 from dist.upload import LaunchedUpload, Upload
 
@@ -157,3 +159,13 @@ def recorded(transport: str, steps: int) -> list[tuple[str, str, str]]:
             time.sleep(0.01 * rng.random())
     balanced.close()
     return calls
+
+
+def connections(passes: int) -> int:
+    """Train over the same packs again and again; return how often this rank has connected to the store meanwhile."""
+    balanced = loader([{"load": 1}] * 4, loads=lambda pack: pack["load"], device="cpu", transport="device")
+    with mock.patch.object(dist.rank_group, "cloned", wraps=cloned) as connecting:
+        for _ in range(passes):
+            assert len(list(balanced)) == 4
+    balanced.close()
+    return connecting.call_count
