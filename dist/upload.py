@@ -49,6 +49,7 @@ class Upload:
 
     def launch(self) -> LaunchedUpload:
         """Enqueue everything on the side stream. Nothing is waited for."""
+        abandon(())  # of a pass that was broken off: its memory can be used again
         consumer = self.streams.current()
         buffer = self.streams.empty(power_of_two(self.n_bytes))[: self.n_bytes]
         self.side.wait_event(consumer.record_event())

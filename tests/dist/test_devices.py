@@ -234,6 +234,14 @@ def test_what_nobody_finishes_is_kept_until_its_event_and_never_waited_for(aband
     assert [len(abandoned), never.looks, never.waits] == [1, 2, 0]
 
 
+def test_what_nobody_finishes_is_looked_at_whenever_there_is_more(abandoned: deque[LaunchedUpload]) -> None:
+    abandon([launch(Mark(3))])
+    launch(Mark())
+    assert len(abandoned) == 1
+    launch(Mark())
+    assert len(abandoned) == 0
+
+
 def test_what_is_under_way_is_forgotten_where_the_device_is_broken(abandoned: deque[LaunchedUpload]) -> None:
     dead, soon = cast("Event", SimpleNamespace(query=broken)), Mark(2)
     abandon([launch(dead), launch(soon)])
