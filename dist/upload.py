@@ -56,9 +56,12 @@ class Upload:
         try:
             with self.streams.on(self.side):
                 self.fill(buffer)
-        except BaseException:
-            consumer.wait_event(self.side.record_event())  # some of it may run, in memory that is now freed
+        except BaseException:  # some may run, behind an exchange that waits for a lost rank: no stream waits for it
+            abandon([self._launched(buffer, consumer)])
             raise
+        return self._launched(buffer, consumer)
+
+    def _launched(self, buffer: torch.Tensor, consumer: Stream) -> LaunchedUpload:
         done = self.side.record_event()
         self.slot.read_until(done)
         return LaunchedUpload(self, buffer, consumer, done)

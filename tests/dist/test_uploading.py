@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import numpy as np
 import pytest
 import torch
 
+import dist.upload
 from dist.exchange import route_of
 from dist.manifest import Manifest
+from dist.ring import Ring
 from dist.streams import CpuStreams, Event
-from dist.upload import HostUploader
+from dist.upload import HostUploader, LaunchedUpload, Upload
 from tests.ranks import Ranks
 
 from .lazy import Mark
@@ -94,3 +98,19 @@ def test_packs_of_the_host_are_sent_without_waiting_for_the_device(device: str, 
     uploader.prepare(0, manifest, ready, lambda content, arrived, route: sent.append(content.clone()))
     assert own.waits == [ready] * waits
     assert torch.equal(sent[0].view(torch.int64), torch.arange(8))
+
+
+def test_a_launch_that_fails_keeps_its_memory_and_lets_the_training_loop_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it on the side stream there may be an exchange that waits for a lost rank, for ever."""
+    left = deque[LaunchedUpload]()
+    monkeypatch.setattr(dist.upload, "_abandoned", left)
+    streams, consumer, side = CpuStreams(), Waiting(), Waiting()
+    monkeypatch.setattr(streams, "current", lambda: consumer, raising=False)
+
+    def fill(buffer: torch.Tensor) -> None:
+        raise RuntimeError("the store is gone")
+
+    with pytest.raises(RuntimeError, match="the store is gone"):
+        Upload(0, streams, side, 64, fill, Ring(streams, 1).take(0), None).launch()
+    assert consumer.waits == []
+    assert [len(each.buffer) for each in left] == [64]
