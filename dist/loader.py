@@ -126,6 +126,8 @@ class BalancedLoader(Iterable[MicroBatch[T]], Generic[T]):
         self._resuming, progress.carried = False, ()  # once the source has begun: they lead this pass and no other
         uploader = group.uploader(patience, self._depth)
         begins = f"begins at micro-step {progress.micro_step} of step {progress.step}"
+        if group.launched:
+            begins += f", after {group.launched} exchanges between devices"
         executor = Executor(settings, group.rank, number, meeting, transport, uploader, begins)
         runner: Runner = Background(executor, patience, stop) if self._depth else Inline(executor, patience)
         begun: Pass[T] = Pass(settings, source, runner, group, progress, self._depth, uploader, self._on_step)

@@ -142,6 +142,11 @@ class RankGroup:
         self._last = meeting
         return number, meeting, self._transport
 
+    @property
+    def launched(self) -> int:
+        """Exchanges between devices so far: the same on all ranks, unless they left a pass at different places."""
+        return 0 if self._between_devices is None else self._between_devices.launched
+
     def uploader(self, patience: Patience, depth: int) -> Uploader | None:
         """Return how tensors of the pass that was just begun come to the device; None without a device."""
         if self._streams is None:

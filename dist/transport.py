@@ -124,6 +124,7 @@ class DeviceTransport:
         self._group = _group(ranks, f"{name}/device", backend, timedelta(seconds=min(limit, FOR_EVER_S)))
         self._streams = streams
         self._rank = td.get_rank(self._group)
+        self.launched = 0  # exchanges; one that only some ranks have launched would take the bytes of the next
         # The first collective builds the communicator, and waits for all ranks to do so: now, with nothing beside it.
         each, whole = np.full((len(ranks), len(ranks)), 1), streams.empty(len(ranks))
         none = np.zeros(0, dtype=np.int64)
@@ -137,6 +138,7 @@ class DeviceTransport:
         out, into = route.sizes[self._rank], route.sizes[:, self._rank]
         td.all_to_all_single(arrived, content, into.tolist(), out.tolist(), group=self._group)
         self._last: Event = self._streams.current().record_event()
+        self.launched += 1
 
     def close(self, patience_s: float = CLOSE_S) -> None:
         """Free the group once what is under way has ended; what takes longer than ``patience_s`` keeps it."""

@@ -17,7 +17,7 @@ from dist.upload import HostUploader, LaunchedUpload, Upload
 from tests.ranks import Ranks
 
 from .lazy import Mark
-from .uploading import Run, connections, recorded, train
+from .uploading import Run, connections, left_at_different_places, recorded, train
 
 
 @pytest.mark.parametrize("eager", [True, False], ids=["early", "late"])
@@ -66,6 +66,13 @@ def test_each_group_has_one_thread_and_one_order_on_all_ranks(ranks: Ranks, tran
     enqueued = [name for thread, _, name in first if thread == "training"]
     assert enqueued.count("all_reduce") == 30
     assert (enqueued.count("all_to_all_single") > 10) == (transport == "device")
+
+
+def test_an_exchange_that_one_rank_launched_alone_does_not_take_the_bytes_of_the_next(ranks: Ranks) -> None:
+    assert ranks.run(left_at_different_places, "host") == ["", ""]
+    for told in ranks.run(left_at_different_places, "device"):
+        assert "rank 0: begins at micro-step 0 of step 0, after 1 exchanges between devices" in told
+        assert "rank 1: begins at micro-step 0 of step 0, after 2 exchanges between devices" in told
 
 
 def test_passes_share_a_connection_to_the_store(ranks: Ranks) -> None:

@@ -17,7 +17,7 @@ import torch.distributed as td
 
 import dist.rank_group
 import dist.upload
-from dist import MicroBatch, PackId
+from dist import MicroBatch, PackId, RankDisagreement
 from dist.ring import Slot
 from dist.store import cloned
 from dist.streams import Event, Stream
@@ -169,3 +169,19 @@ def connections(passes: int) -> int:
             assert len(list(balanced)) == 4
     balanced.close()
     return connecting.call_count
+
+
+def left_at_different_places(transport: str) -> str:
+    """Begin a second pass where rank 1 has launched one exchange more than rank 0; return what this rank hears."""
+    balanced = loader([{"load": 1}] * 4, loads=lambda pack: pack["load"], device="cpu", transport=transport)
+    assert len(list(balanced)) == 4
+    between_devices = balanced._group._between_devices
+    if between_devices is not None:
+        between_devices.launched += td.get_rank()
+    try:
+        list(balanced)
+    except RankDisagreement as error:
+        return str(error)
+    finally:
+        balanced.close()
+    return ""
