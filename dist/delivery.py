@@ -113,17 +113,27 @@ class Pass(Iterator[MicroBatch[T]], Generic[T]):
 
     def __next__(self) -> MicroBatch[T]:
         self._group.require_own_process()
+        try:
+            batch = self._following()
+        except StopIteration as error:  # which would end the training loop's ``for`` as if the pass were over
+            raise RuntimeError("the source, the balancer or on_step raised StopIteration.") from error
+        if batch is None:
+            raise StopIteration
+        return batch
+
+    def _following(self) -> MicroBatch[T] | None:
+        """Return the next micro-batch, None once the pass is over."""
         self._span("compute", self._left_us)
         if self._over or not self.close.alive:
-            raise StopIteration
+            return None
         per_step = self._settings.grid.n_micro_steps
         ahead = self._depth * per_step + self._asked + 1
         begin = _now_us()
         while self._pulled < max(ahead, (self._asked // per_step + 1) * per_step):
             self._pull()
         self._span("source", begin)
-        if not self._batches:
-            self._take()
+        if not self._batches and not self._take():
+            return None
         batch = self._batches.popleft()
         self._asked += 1
         last = not self._batches
@@ -154,8 +164,8 @@ class Pass(Iterator[MicroBatch[T]], Generic[T]):
         self._ordered += 1
         self._next = _Held(self._next.position if self._source_over else self._source.position())
 
-    def _take(self) -> None:
-        """Wait for the next step, and lay its micro-batches ready."""
+    def _take(self) -> bool:
+        """Wait for the next step, and lay its micro-batches ready. Return whether there is one."""
         ready, begin = self._runner.ready, _now_us()
         with torch.inference_mode(False), torch.no_grad():
             answer = self._finished()
@@ -167,7 +177,7 @@ class Pass(Iterator[MicroBatch[T]], Generic[T]):
                 self._came += self._own[micro_step]
             self._skip = 0
             self._report(answer, ready)  # last: what on_step raises costs no pack
-            return
+            return True
         self._over = True
         self.close()
         if answer is not None:
@@ -182,7 +192,7 @@ class Pass(Iterator[MicroBatch[T]], Generic[T]):
             progress.carried, progress.pending = (*left, *source.carried), 0
         self._held.clear()
         progress.position = Position(0, source.state, progress.carried)
-        raise StopIteration
+        return False
 
     def _finished(self) -> Answer:
         """Take and launch steps, up to one ahead; return the next with its batches laid ready, or why there is none."""

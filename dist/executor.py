@@ -104,7 +104,7 @@ class Executor:
                 return self._run(number, offered, error, ready)
         except ExchangeError:
             raise
-        except Exception as problem:
+        except BaseException as problem:  # sys.exit() of a balancer too
             trace = "".join(traceback.format_exception(problem))
             self.meeting.fail(problem, trace)
             traceback.clear_frames(problem.__traceback__)  # else the error keeps packs and buffers alive

@@ -170,6 +170,7 @@ class RankGroup:
         if self._between_devices is not None:
             self._between_devices.close(0.0 if self.stuck else CLOSE_S)
         self.broken = self.broken or CLOSED
+        self._last, self._store = None, store_of([], 0)[1]  # which frees the connection to the rendezvous store
 
 
 def _freed_in(process: int, free: Callable[[], None]) -> None:

@@ -31,7 +31,7 @@ class Order(NamedTuple):
     ready: DeviceEvent | None  # when the device has made the packs
 
 
-Answer: TypeAlias = "Delivery | Exception | None"  # None: the pass has ended
+Answer: TypeAlias = "Delivery | BaseException | None"  # None: the pass has ended
 
 
 class Runner(Protocol):
@@ -131,7 +131,9 @@ def _serve(executor: Executor, orders: SimpleQueue[Order | None], answers: Simpl
             over = not isinstance(answer, Delivery)
             answers.put(answer)
             del order, answer
-    finally:  # also where a balancer ends the thread, by sys.exit()
+    except BaseException as error:  # a balancer's sys.exit() ends the training loop, as it does without a thread
+        answers.put(error)
+    finally:
         if not over:
             _withdraw(executor)
 

@@ -49,6 +49,8 @@ class Wrong(Balancer):
                 raise ArithmeticError("no plan today")
             if self.how == "exit":
                 sys.exit(3)
+            if self.how == "end":
+                next(iter(()))
             if self.how == "sleep":
                 time.sleep(3)
             if self.how == "swap":
@@ -108,7 +110,7 @@ def train(
                 if how == "break":
                     break
             begin = time.monotonic()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         frames, trace = [], error.__traceback__
         while trace:
             frames.append(trace.tb_frame.f_code.co_name)

@@ -108,6 +108,23 @@ def many_passes(n: int) -> tuple[Usage, Usage, list[int]]:
     return usage[0], usage[1], rest
 
 
+def closed_and_kept(n: int) -> tuple[Usage, Usage]:
+    """Train one step with each of some loaders, close them, and keep them; wait until the connections are gone."""
+    td.barrier()
+    before, kept = Usage.now(), []
+    for _ in range(n):
+        balanced = loader(own_packs([1, 1]))
+        list(balanced)
+        balanced.close()
+        kept.append(balanced)
+    td.barrier()  # the store is told by the kernel, a little later
+    begin = time.monotonic()
+    while (after := Usage.now()).files > before.files and time.monotonic() - begin < 5:
+        time.sleep(0.05)
+    td.barrier()
+    return before, after
+
+
 class Shared:
     """One list of packs for all ranks, that can re-shard: rank r takes every n-th of what is left."""
 

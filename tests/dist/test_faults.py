@@ -54,11 +54,20 @@ def test_a_planner_that_raises_is_named(ranks: Ranks, overlap: bool) -> None:
     )
 
 
-def test_a_planner_that_ends_its_thread_ends_all(ranks: Ranks) -> None:
-    other, own = ranks.run(train, "nothing", -1, 20.0, 2, True, Wrong("exit"))
-    assert (own.kind, own.text) == ("RuntimeError", "the exchange thread has ended without an answer.")
-    assert (other.kind, other.ranks) == ("RankClosed", (1,))
-    assert max(own.seconds, other.seconds) < 5
+@OVERLAP
+def test_a_planner_that_exits_ends_all(ranks: Ranks, overlap: bool) -> None:
+    other, own = ranks.run(train, "nothing", -1, 20.0, 2, overlap, Wrong("exit"))
+    assert (own.steps, own.kind, own.text) == (3, "SystemExit", "3")
+    assert "assign" in own.frames.split()
+    assert (other.steps, other.kind, other.text) == (3, "RankFailed", "step 3, plan: rank 1 raised SystemExit: 3")
+
+
+@OVERLAP
+def test_a_planner_that_raises_stop_iteration_is_not_taken_for_the_end(ranks: Ranks, overlap: bool) -> None:
+    other, own = ranks.run(train, "nothing", -1, 20.0, 2, overlap, Wrong("end"))
+    assert (own.steps, own.kind) == (3, "RuntimeError")
+    assert own.text == "the source, the balancer or on_step raised StopIteration."
+    assert (other.steps, other.kind, other.text) == (3, "RankFailed", "step 3, plan: rank 1 raised StopIteration: ")
 
 
 def test_different_plans_raise_the_same_error_and_nothing_moves(ranks: Ranks) -> None:

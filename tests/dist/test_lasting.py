@@ -6,7 +6,17 @@ import pytest
 
 from tests.ranks import Ranks
 
-from .lasting import beside_training, carried, many_passes, of_one_pair, of_pairs, random_state_after, resume, until
+from .lasting import (
+    beside_training,
+    carried,
+    closed_and_kept,
+    many_passes,
+    of_one_pair,
+    of_pairs,
+    random_state_after,
+    resume,
+    until,
+)
 
 
 def test_it_runs_beside_collectives_of_the_trainer_and_leaves_nothing(ranks: Ranks) -> None:
@@ -30,6 +40,12 @@ def test_passes_that_break_off_leave_nothing_and_the_next_is_whole(ranks: Ranks)
         assert after.keys <= before.keys + 12
     found = [seed for _, _, rest in results for seed in rest if seed >= 0]
     assert sorted(found) == [*range(37), *range(1000, 1036)]
+
+
+def test_loaders_that_were_closed_hold_nothing(ranks: Ranks) -> None:
+    for before, after in ranks.run(closed_and_kept, 5):
+        assert after.threads <= before.threads
+        assert after.files <= before.files
 
 
 @pytest.mark.parametrize("stop", [(0, 1), (5, 1), (5, 0), (11, 0)], ids=str)
