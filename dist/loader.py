@@ -17,7 +17,7 @@ from balancers.grid import GridLike
 from packing.arrays import SUM_LIMIT, as_int
 
 from .delivery import MicroBatch, Pass, Progress
-from .errors import CannotResume, InvalidLoader
+from .errors import CannotResume, CannotWrap, InvalidLoader
 from .executor import Executor
 from .meeting import Patience
 from .metrics import StepRecord
@@ -80,6 +80,11 @@ class BalancedLoader(Iterable[MicroBatch[T]], Generic[T]):
         timeout: float = 600,
         on_step: Callable[[StepRecord], None] | None = None,
     ) -> None:
+        if isinstance(packs, BalancedLoader | Pass):
+            raise CannotWrap(
+                "packs come from a BalancedLoader, which communicates by itself and yields micro-batches. Wrap what it "
+                "wraps."
+            )
         check_source(packs)
         if not (isinstance(timeout, int | float) and not isinstance(timeout, bool) and timeout > 0):
             raise InvalidLoader(f"timeout must be above 0 s, as a number; got {timeout!r}.")

@@ -24,6 +24,10 @@ def test_a_source_that_communicates_is_refused() -> None:
 
     with pytest.raises(CannotWrap, match="a DataLoaderShard was prepared by accelerate"):
         alone(DataLoaderShard())
+    balanced = alone([1])
+    for packs in (balanced, iter(balanced)):
+        with pytest.raises(CannotWrap, match=r"packs come from a BalancedLoader, .*\. Wrap what it wraps\."):
+            alone(packs)
     with pytest.raises(CannotWrap, match="packs must be iterable; got int"):
         alone(3)
 
