@@ -232,7 +232,7 @@ def _close(runner: Runner, group: RankGroup, begun: deque[tuple[Answer, Launched
     abandon(launched for _, launched in begun if launched is not None)
     begun.clear()
     if not runner.close():
-        group.broken, group.stuck = "its exchange thread did not end in time", True
+        group.leave_thread_behind()
 
 
 def _now_us() -> int:

@@ -6,7 +6,7 @@ import traceback
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from threading import Event
+from threading import Event, Thread
 from typing import Generic, Literal, TypeVar, cast
 
 import torch
@@ -22,7 +22,7 @@ from .executor import Executor
 from .meeting import Patience
 from .metrics import StepRecord
 from .rank_group import RankGroup
-from .runner import Background, Inline, Runner
+from .runner import Background, Inline, Runner, ended
 from .settings import AtEnd, Settings
 from .source import Loads, Position, Source, WeighedPack, check_source
 from .streams import streams_of
@@ -111,6 +111,7 @@ class BalancedLoader(Iterable[MicroBatch[T]], Generic[T]):
         self._progress = Progress(0, 0, Position(0, None, ()))
         self._resuming = False
         self._pass: Callable[[], Pass[T] | None] = lambda: None
+        self._thread: Thread | None = None  # of the last pass
 
     def __iter__(self) -> Pass[T]:
         """Begin a pass. One that is under way ends: what it had loaded ahead is lost, as with any loader."""
@@ -136,7 +137,7 @@ class BalancedLoader(Iterable[MicroBatch[T]], Generic[T]):
         executor = Executor(settings, group.rank, number, meeting, transport, uploader, begins)
         runner: Runner = Background(executor, patience, stop) if self._depth else Inline(executor, patience)
         begun: Pass[T] = Pass(settings, source, runner, group, progress, self._depth, uploader, self._on_step)
-        self._pass = weakref.ref(begun)
+        self._pass, self._thread = weakref.ref(begun), runner.thread
         return begun
 
     def __len__(self) -> int:
@@ -225,9 +226,11 @@ class BalancedLoader(Iterable[MicroBatch[T]], Generic[T]):
         self._group.close()
 
     def _end_pass(self) -> None:
-        under_way = self._pass()
+        under_way, thread = self._pass(), self._thread
         if under_way is not None:
             under_way.close()
+        if thread is not None and not self._group.stuck and not ended(thread):  # it may have dropped the pass itself
+            self._group.leave_thread_behind()
 
 
 def _parsed(state: Mapping[str, object]) -> tuple[int, int, Position]:

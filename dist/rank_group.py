@@ -161,6 +161,10 @@ class RankGroup:
         watchdog = Watchdog(self._for_training, self._holder, self.rank, self.n_ranks, self._passes - 1, patience)
         return DeviceUploader(self._streams, side, self._between_devices, watchdog, slots)
 
+    def leave_thread_behind(self) -> None:
+        """Note that an exchange thread did not end: it may still use the groups."""
+        self.broken, self.stuck = "its exchange thread did not end in time", True
+
     def close(self) -> None:
         """Free the groups: no pass can begin any more. Again is harmless."""
         if self.is_forked:

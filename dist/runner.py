@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from queue import Empty, SimpleQueue
-from threading import Event, Thread
+from threading import Event, Thread, current_thread
 from typing import NamedTuple, Protocol, TypeAlias
 
 from .errors import ExchangeError
@@ -14,7 +14,7 @@ from .meeting import Patience
 from .source import WeighedPack
 from .streams import Event as DeviceEvent
 
-__all__ = ["Answer", "Background", "Inline", "Runner"]
+__all__ = ["Answer", "Background", "Inline", "Runner", "ended"]
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +37,11 @@ Answer: TypeAlias = "Delivery | BaseException | None"  # None: the pass has ende
 class Runner(Protocol):
     """Steps are ordered one after the other, and taken in the same order."""
 
+    @property
+    def thread(self) -> Thread | None:
+        """What runs them beside the training loop, if anything does."""
+        ...
+
     def order(self, order: Order) -> None: ...
     def take(self) -> Answer: ...
     def close(self) -> bool:
@@ -56,6 +61,10 @@ class Inline:
         self._executor, self._patience = executor, patience
         self._orders: list[Order] = []
         self._over = False
+
+    @property
+    def thread(self) -> None:
+        return None
 
     @property
     def ready(self) -> int:
@@ -93,6 +102,10 @@ class Background:
         self._thread.start()
 
     @property
+    def thread(self) -> Thread:
+        return self._thread
+
+    @property
     def ready(self) -> int:
         return self._answers.qsize()
 
@@ -111,11 +124,20 @@ class Background:
     def close(self) -> bool:
         self._stop.set()
         self._orders.put(None)
-        self._thread.join(JOIN_S)
-        if self._thread.is_alive():
-            log.warning("the exchange thread is still busy after %g s, and is left behind", JOIN_S)
-            return False
+        return ended(self._thread)
+
+
+def ended(thread: Thread) -> bool:
+    """Wait for a thread that was told to end. Return whether it did, or will by itself.
+
+    The garbage collector may drop a pass in its own thread, in the midst of a step.
+    """
+    if thread is current_thread():
         return True
+    thread.join(JOIN_S)
+    if thread.is_alive():
+        log.warning("the exchange thread is still busy after %g s, and is left behind", JOIN_S)
+    return not thread.is_alive()
 
 
 def _serve(executor: Executor, orders: SimpleQueue[Order | None], answers: SimpleQueue[Answer], stop: Event) -> None:

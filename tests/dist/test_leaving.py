@@ -9,14 +9,29 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 import torch
 
-from balancers import Grid
+from balancers import LPT, Assignment, Balancer, Grid, Problem
 from dist import RankClosed
 
 from .jobs import alone
+
+COLLECT = threading.Event()
+
+
+@dataclass(frozen=True)
+class Collecting(Balancer):
+    """Collects garbage in step 2, and takes its time then."""
+
+    def assign(self, problem: Problem) -> Assignment:
+        if problem.step == 2 and threading.current_thread().name == "evenstep-exchange" and not gc.isenabled():
+            assert COLLECT.wait(10)
+            gc.collect()
+            time.sleep(0.5)
+        return LPT().assign(problem)
 
 
 def exchange_threads() -> int:
@@ -36,6 +51,34 @@ def test_untouched_loaders_start_nothing_and_dropped_ones_leave_nothing() -> Non
     assert [each() for each in dropped] == [None] * 100
     assert last() is None
     assert exchange_threads() == 0
+
+
+def test_a_pass_that_is_dropped_in_its_own_thread_ends_before_the_next_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where an iterator is part of a cycle, the garbage collector drops it in whatever thread it runs."""
+    unraisable: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+    loader = alone(list(range(9)), balancer=Collecting())
+    gc.disable()
+    try:
+        batches = iter(loader)
+        next(batches)
+        cycle: list[object] = [batches]
+        cycle.append(cycle)
+        dropped = weakref.ref(batches)
+        del batches, cycle
+        COLLECT.set()
+        begin = time.monotonic()
+        while dropped() is not None and time.monotonic() - begin < 10:
+            time.sleep(0.001)
+        assert dropped() is None
+        assert exchange_threads() == 1  # still planning
+        again = iter(loader)
+        assert exchange_threads() == 1  # that of the new pass
+    finally:
+        gc.enable()
+        COLLECT.clear()
+    assert [batch.pack for batch in again] == list(range(9))
+    assert unraisable == []
 
 
 def test_the_iterator_keeps_working_without_the_loader() -> None:
