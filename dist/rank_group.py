@@ -6,7 +6,7 @@ import os
 import traceback
 import weakref
 from collections.abc import Callable
-from threading import Event
+from threading import Event, RLock
 from typing import cast
 
 import numpy as np
@@ -48,6 +48,7 @@ class RankGroup:
         ranks = _ranks_of(group, n_ranks)
         self.rank, self.n_ranks, self.timeout_s = (td.get_rank(group) if ranks else 0), n_ranks, timeout_s
         self.broken: str | None = None  # why no further pass can begin
+        self._closing = RLock()
         self.stuck = False  # whether a thread was left behind, after all the waiting that closing allows
         self._ranks, self._process = ranks, os.getpid()
         self._holder = StoreHolder.among(ranks)
@@ -169,12 +170,13 @@ class RankGroup:
         """Free the groups: no pass can begin any more. Again is harmless."""
         if self.is_forked:
             return
-        self._transport.close()
-        self._local_ranks.close()
-        if self._between_devices is not None:
-            self._between_devices.close(0.0 if self.stuck else CLOSE_S)
-        self.broken = self.broken or CLOSED
-        self._last, self._store = None, store_of([], 0)[1]  # which frees the connection to the rendezvous store
+        with self._closing:  # any thread may close
+            self._transport.close()
+            self._local_ranks.close()
+            if self._between_devices is not None:
+                self._between_devices.close(0.0 if self.stuck else CLOSE_S)
+            self.broken = self.broken or CLOSED
+            self._last, self._store = None, store_of([], 0)[1]  # which frees the connection to the rendezvous store
 
 
 def _freed_in(process: int, free: Callable[[], None]) -> None:

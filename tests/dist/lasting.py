@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -123,6 +123,28 @@ def closed_and_kept(n: int) -> tuple[Usage, Usage]:
         time.sleep(0.05)
     td.barrier()
     return before, after
+
+
+def closed_by_many_threads(times: int) -> list[str]:
+    """Close some loaders, each from four threads at once; return what these raise."""
+    raised: list[str] = []
+
+    def close(balanced: BalancedLoader[Any], together: threading.Barrier) -> None:
+        together.wait(10)
+        try:
+            balanced.close()
+        except Exception as error:
+            raised.append(repr(error))
+
+    for _ in range(times):
+        balanced, together = loader(own_packs([9, 9])), threading.Barrier(4)
+        next(iter(balanced))
+        threads = [threading.Thread(target=close, args=(balanced, together)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+    return raised
 
 
 class Shared:

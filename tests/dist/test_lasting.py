@@ -10,6 +10,7 @@ from .lasting import (
     beside_training,
     carried,
     closed_and_kept,
+    closed_by_many_threads,
     many_passes,
     of_one_pair,
     of_pairs,
@@ -40,6 +41,10 @@ def test_passes_that_break_off_leave_nothing_and_the_next_is_whole(ranks: Ranks)
         assert after.keys <= before.keys + 12
     found = [seed for _, _, rest in results for seed in rest if seed >= 0]
     assert sorted(found) == [*range(37), *range(1000, 1036)]
+
+
+def test_any_thread_may_close(ranks: Ranks) -> None:
+    assert ranks.run(closed_by_many_threads, 15) == [[], []]
 
 
 def test_loaders_that_were_closed_hold_nothing(ranks: Ranks) -> None:
