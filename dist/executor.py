@@ -28,7 +28,7 @@ from .roll import numbered
 from .settings import Mode, Settings
 from .source import WeighedPack
 from .streams import Event
-from .transport import Transport
+from .transport import Disconnected, Transport
 from .trees import copied
 from .upload import Upload, Uploader
 
@@ -277,5 +277,5 @@ class Executor:
         """A collective that breaks off becomes an error that names who is gone."""
         try:
             yield
-        except RuntimeError as error:
+        except Disconnected as error:
             raise self.meeting.lose(error) from error

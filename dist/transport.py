@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from enum import Enum
 from typing import Protocol
@@ -20,7 +21,7 @@ from .settings import chosen
 from .streams import Event, Streams
 from .watchdog import passed
 
-__all__ = ["CLOSE_S", "DeviceTransport", "HostTransport", "NoTransport", "Transport", "TransportKind"]
+__all__ = ["CLOSE_S", "DeviceTransport", "Disconnected", "HostTransport", "NoTransport", "Transport", "TransportKind"]
 
 GROUP_TIMEOUT = timedelta(seconds=4)  # all ranks have met before: it covers the transfer of one chunk alone
 BEYOND_S = 3600.0  # NCCL ends the process when its own time is up: that must be long after ours
@@ -57,8 +58,12 @@ class TransportKind(Enum):
         return kind
 
 
+class Disconnected(RuntimeError):
+    """A collective broke off: a rank, or a connection, is gone. What else goes wrong here is this rank's own fault."""
+
+
 class Transport(Protocol):
-    """How integers and bytes reach other ranks. A connection that breaks raises a RuntimeError."""
+    """How integers and bytes reach other ranks. A connection that breaks raises `Disconnected`."""
 
     def gather(self, message: Int64) -> Int64:
         """Return the messages of all ranks, (n_ranks, length)."""
@@ -83,7 +88,8 @@ class HostTransport:
 
     def gather(self, message: Int64) -> Int64:
         rows = torch.empty(self._n_ranks * len(message), dtype=torch.int64, device="cpu")
-        td.all_gather_single(rows, torch.from_numpy(message), group=self._group)
+        with _collective():
+            td.all_gather_single(rows, torch.from_numpy(message), group=self._group)
         return rows.numpy().reshape(self._n_ranks, -1)
 
     def exchange(self, content: torch.Tensor, arrived: torch.Tensor, route: Route) -> None:
@@ -107,7 +113,8 @@ class HostTransport:
         self._group = None
 
     def _all_to_all(self, arrived: torch.Tensor, content: torch.Tensor, into: Int64, out: Int64) -> None:
-        td.all_to_all_single(arrived, content, into.tolist(), out.tolist(), group=self._group)
+        with _collective():
+            td.all_to_all_single(arrived, content, into.tolist(), out.tolist(), group=self._group)
 
 
 class DeviceTransport:
@@ -136,7 +143,8 @@ class DeviceTransport:
     def exchange(self, content: torch.Tensor, arrived: torch.Tensor, route: Route) -> None:
         """Enqueue the transfer on the current stream. Nothing is waited for, unless the device is the CPU."""
         out, into = route.sizes[self._rank], route.sizes[:, self._rank]
-        td.all_to_all_single(arrived, content, into.tolist(), out.tolist(), group=self._group)
+        with _collective():
+            td.all_to_all_single(arrived, content, into.tolist(), out.tolist(), group=self._group)
         self._last: Event = self._streams.current().record_event()
         self.launched += 1
 
@@ -159,6 +167,14 @@ class NoTransport:
 
     def close(self) -> None:
         pass
+
+
+@contextmanager
+def _collective() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise Disconnected(str(error)) from error
 
 
 def _group(ranks: list[int], name: str, backend: str, timeout: timedelta) -> td.ProcessGroup | None:

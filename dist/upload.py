@@ -26,7 +26,7 @@ from .memory import power_of_two
 from .payload import aligned, write_tensors
 from .ring import Ring, Slot
 from .streams import Event, Stream, Streams
-from .transport import DeviceTransport
+from .transport import DeviceTransport, Disconnected
 from .watchdog import PHASE, Watchdog
 
 __all__ = ["DeviceUploader", "HostUploader", "LaunchedUpload", "Upload", "Uploader", "abandon"]
@@ -192,6 +192,6 @@ class DeviceUploader:
         self._watchdog.launched(step)
         try:
             self._transport.exchange(content, arrived, route)
-        except RuntimeError as error:
+        except Disconnected as error:
             text = f"step {step}, {PHASE}: the connection between devices broke. Reported here: {error}"
             raise RankLost(text, (), step, PHASE) from error

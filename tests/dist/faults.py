@@ -12,9 +12,11 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import ClassVar, NamedTuple
+from unittest import mock
 
 import torch.distributed as td
 
@@ -189,6 +191,18 @@ def planning_takes_longer_than_the_group_waits() -> Told:
         return train("nothing", 0, 20, 2, balancer=Wrong("sleep"))
     finally:
         dist.transport.GROUP_TIMEOUT = before
+
+
+def memory_is_short() -> Told:
+    """Rank 1 has no memory for a transfer, in which the other waits for it already."""
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("you tried to allocate 64 bytes")
+
+    limit = mock.patch.object(dist.transport, "GROUP_TIMEOUT", timedelta(seconds=1))
+    fault = mock.patch.object(dist.transport.HostTransport, "exchange", fails)
+    with limit, fault if td.get_rank() == 1 else nullcontext():
+        return train("nothing", -1, 20.0, 2, packs_per_cell=2)
 
 
 def disagree(how: str) -> tuple[str, str]:

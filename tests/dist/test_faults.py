@@ -17,6 +17,7 @@ from .faults import (
     forked,
     holder_dies,
     holder_dies_between,
+    memory_is_short,
     planning_takes_longer_than_the_group_waits,
     train,
 )
@@ -135,6 +136,14 @@ def test_a_rank_that_breaks_off_is_named(ranks: Ranks) -> None:
     assert (own.steps, own.kind) == (11, "nothing")
     assert (other.kind, other.ranks) == ("RankClosed", (1,))
     assert "rank 1 closed its loader" in other.text
+
+
+def test_a_fault_of_its_own_inside_a_transfer_is_named(ranks: Ranks) -> None:
+    other, own = ranks.run(memory_is_short)
+    text = "you tried to allocate 64 bytes"
+    assert (own.steps, own.kind, own.text) == (1, "RuntimeError", text)  # in step 0 nothing moves
+    assert (other.steps, other.kind, other.ranks) == (1, "RankFailed", (1,))
+    assert other.text == f"step 1, exchange: rank 1 raised RuntimeError: {text}"
 
 
 def test_loaders_that_differ_are_refused_before_anything_is_built(ranks: Ranks) -> None:
