@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import random
 import signal
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -84,7 +86,10 @@ def _values(rank: int, number: int) -> torch.Tensor:
 
 
 def run_trials(config: Chaos) -> Iterator[Trial]:
-    """Yield the outcome of each trial; ranks are forked from a server that has torch already."""
+    """Yield the outcome of each trial; ranks are forked from a server that has torch already.
+
+    What ranks and their workers write to stderr is part of a problem, and else nothing to be seen: they are torn apart.
+    """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["experiments.chaos"])
     rng = random.Random(config.seed)
@@ -93,17 +98,22 @@ def run_trials(config: Chaos) -> Iterator[Trial]:
         victim, step, delay = rng.randrange(config.ranks), rng.randrange(2, 30), rng.random() * 0.02
         store = None if fault == "holder" else _store(0)
         port, victim = (0, 0) if store is None else (store.port, victim)
-        processes, ends = [], []
-        for rank in range(config.ranks):
-            ours, theirs = context.Pipe()
-            what = fault if rank == victim else ""
-            arguments = (config, rank, port, theirs, fault == "plan", what, workers, step, delay)
-            processes.append(context.Process(target=_rank, args=arguments))
-            processes[-1].start()
-            theirs.close()
-            ends.append(ours)
-            port = port or ours.recv()
-        told, problems = _heard(config, victim, processes, ends)
+        with tempfile.TemporaryDirectory(prefix="evenstep-chaos") as folder:
+            log = Path(folder) / "stderr"
+            log.touch()
+            processes, ends = [], []
+            for rank in range(config.ranks):
+                ours, theirs = context.Pipe()
+                what = fault if rank == victim else ""
+                arguments = (config, rank, port, theirs, log, fault == "plan", what, workers, step, delay)
+                processes.append(context.Process(target=_rank, args=arguments))
+                processes[-1].start()
+                theirs.close()
+                ends.append(ours)
+                port = port or ours.recv()
+            told, problems = _heard(config, victim, processes, ends)
+            if problems:
+                problems.append(log.read_text())
         slowest = max((seconds for _, _, seconds in told), default=0.0)
         yield Trial(fault, workers, step, slowest, tuple(kind for kind, _, _ in told), "; ".join(problems))
 
@@ -153,6 +163,7 @@ def _rank(
     rank: int,
     port: int,
     end: Connection,
+    log: Path,
     astray: bool,
     what: str,
     workers: bool,
@@ -163,6 +174,7 @@ def _rank(
 
     With port 0, hold the store, and tell the parent where it is.
     """
+    os.dup2(os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND), 2)
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     torch.set_num_threads(1)
     if what == "plan":

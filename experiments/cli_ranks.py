@@ -87,7 +87,6 @@ def chaos(
 
     With and without forked DataLoader workers. Exit code 1 if any trial hung, took too long or delivered wrong data.
     """
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # connections that break are what is asked for here
     from .chaos import Chaos, run_trials, summary
     from .measurements import chaos_table
 
