@@ -184,7 +184,10 @@ class Pass(Iterator[MicroBatch[T]], Generic[T]):
             self._held.clear()
             if isinstance(answer, RankLost):
                 self._group.broken = str(answer)
-            raise answer
+            try:
+                raise answer
+            finally:
+                del answer  # the error holds this frame
         progress, source = self._progress, self._source.position()
         progress.step = progress.micro_step = 0
         if self._settings.at_end is AtEnd.CARRY:

@@ -107,7 +107,8 @@ class Executor:
         except BaseException as problem:  # sys.exit() of a balancer too
             trace = "".join(traceback.format_exception(problem))
             self.meeting.fail(problem, trace)
-            traceback.clear_frames(problem.__traceback__)  # else the error keeps packs and buffers alive
+            traceback.clear_frames(problem.__traceback__)  # else the error keeps packs and buffers alive,
+            del offered, error  # and this frame, which it holds too, the error
             raise
 
     def _run(

@@ -164,6 +164,7 @@ def _run(executor: Executor, order: Order) -> Answer:
     try:
         return executor.step(order.step, order.packs, order.error, order.ready)
     except Exception as error:
+        del order  # it may hold the error, which holds this frame
         return error
 
 

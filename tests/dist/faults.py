@@ -231,6 +231,7 @@ def forked(overlap: bool) -> tuple[list[int], int]:
     built = loader(own_packs([8, 8]), overlap=overlap)
     batches = iter(built)
     found = seeds(next(batches))
+    gc.collect()  # groups of earlier jobs: torch cannot free one in a child
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 and later: there are other threads
         child = os.fork()

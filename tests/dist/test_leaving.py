@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pytest
@@ -134,6 +135,27 @@ def test_packs_lost_to_a_break_are_counted(overlap: bool, dropped: list[int]) ->
             if i == stop:
                 break
         assert loader.dropped == expected
+
+
+def test_an_error_that_is_dropped_keeps_nothing() -> None:
+    """Not even until the garbage collector comes: groups and packs wait for nobody."""
+
+    def source() -> Iterator[torch.Tensor]:
+        yield torch.zeros(10)
+        raise KeyError("item 1")
+
+    loader = alone(source())
+    batches = iter(loader)
+    held = [weakref.ref(each) for each in (loader, loader._group, batches, next(batches))]
+    gc.collect()
+    gc.disable()
+    try:
+        with suppress(KeyError):
+            next(batches)
+        del loader, batches
+        assert [each() for each in held] == [None] * 4
+    finally:
+        gc.enable()
 
 
 def test_packs_lost_to_an_error_are_counted() -> None:
