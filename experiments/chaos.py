@@ -174,7 +174,7 @@ def _rank(
 
     With port 0, hold the store, and tell the parent where it is.
     """
-    os.dup2(os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND), 2)
+    os.dup2(os.open(log, os.O_WRONLY | os.O_APPEND), 2)
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     torch.set_num_threads(1)
     if what == "plan":

@@ -216,7 +216,8 @@ def ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(dist.meeting, "sleep", lambda seconds: None)
 
 
-def cases(names: str, *rows: tuple[object, ...]) -> pytest.MarkDecorator:
+def cases(names: str, few: list[tuple[int, ...]], many: list[tuple[int, ...]]) -> pytest.MarkDecorator:
+    rows = [(way, *row) for way, those in (("few", few), ("many", many)) for row in those]
     return pytest.mark.parametrize(("ways", *names.split()), rows, indirect=["ways"])
 
 
@@ -231,12 +232,13 @@ def went(n: int, then: str = "") -> tuple[str, ...]:
     return ("go",) * n + ((then,) if then else ())
 
 
-@cases("n_ranks n_meetings", ("few", 2, 7), ("few", 3, 4), ("many", 2, 7), ("many", 3, 3))
+@cases("n_ranks n_meetings", few=[(2, 7), (3, 4)], many=[(2, 7), (3, 3)])
 def test_all_go_on_through_many_meetings_on_three_keys(ways: None, n_ranks: int, n_meetings: int) -> None:
     words = [f"word {i}" for i in range(n_meetings)]
     assert alike(Ranks([meets(*words)] * n_ranks).ends()) == {went(n_meetings)}
 
 
+PAIRS: list[tuple[int, ...]] = [(2, 0, 0), (2, 0, 4), (2, 1, 0), (2, 1, 4)]  # ranks, who goes another way, and where
 WHAT: dict[Does, str] = {
     fails: "RankFailed: step {at}, plan: rank {odd} raised KeyError: 5",
     differs: "RankDisagreement: step {at}, plan: {listed}. Nothing was moved.",
@@ -245,19 +247,7 @@ WHAT: dict[Does, str] = {
 
 
 @pytest.mark.parametrize("deviates", WHAT, ids=lambda does: does.__name__)
-@cases(
-    "n_ranks odd at",
-    ("few", 2, 0, 0),
-    ("few", 2, 0, 4),
-    ("few", 2, 1, 0),
-    ("few", 2, 1, 4),
-    ("many", 2, 0, 0),
-    ("many", 2, 0, 4),
-    ("many", 2, 1, 0),
-    ("many", 2, 1, 4),
-    ("few", 3, 0, 0),
-    ("few", 3, 2, 0),
-)
+@cases("n_ranks odd at", few=[*PAIRS, (3, 0, 0), (3, 2, 0)], many=PAIRS)
 def test_who_goes_another_way_ends_all_alike(ways: None, deviates: Does, n_ranks: int, odd: int, at: int) -> None:
     does = [meets(*["word"] * (at + 2))] * n_ranks
     does[odd] = meets_then(at, deviates)
@@ -270,15 +260,7 @@ def test_who_goes_another_way_ends_all_alike(ways: None, deviates: Does, n_ranks
     assert alike(Ranks(does).ends()) == raised
 
 
-@cases(
-    "n_ranks odd at",
-    ("few", 2, 0, 4),
-    ("few", 2, 1, 4),
-    ("many", 2, 0, 4),
-    ("many", 2, 1, 4),
-    ("few", 3, 0, 0),
-    ("few", 3, 2, 0),
-)
+@cases("n_ranks odd at", few=[(2, 0, 4), (2, 1, 4), (3, 0, 0), (3, 2, 0)], many=[(2, 0, 4), (2, 1, 4)])
 def test_who_fails_after_it_has_come_is_heard_here_or_at_the_next_meeting(
     ways: None, n_ranks: int, odd: int, at: int
 ) -> None:
@@ -296,13 +278,8 @@ def test_who_fails_after_it_has_come_is_heard_here_or_at_the_next_meeting(
 
 @cases(
     "n_ranks mortal n_meetings",
-    ("few", 2, 0, 5),
-    ("few", 2, 1, 5),
-    ("many", 2, 0, 5),
-    ("many", 2, 1, 5),
-    ("few", 3, 0, 2),
-    ("few", 3, 1, 2),
-    ("many", 3, 1, 1),
+    few=[(2, 0, 5), (2, 1, 5), (3, 0, 2), (3, 1, 2)],
+    many=[(2, 0, 5), (2, 1, 5), (3, 1, 1)],
 )
 def test_whenever_a_rank_dies_the_others_end_all_alike(ways: None, n_ranks: int, mortal: int, n_meetings: int) -> None:
     ends = alike(Ranks([meets(*["word"] * n_meetings)] * n_ranks, mortal=mortal).ends())
@@ -317,15 +294,7 @@ def test_whenever_a_rank_dies_the_others_end_all_alike(ways: None, n_ranks: int,
     assert ends == {went(n_meetings)} | did_not_come | never | (came if n_ranks > 2 else set())
 
 
-@cases(
-    "n_ranks tiring",
-    ("few", 2, 0),
-    ("few", 2, 1),
-    ("many", 2, 0),
-    ("many", 2, 1),
-    ("few", 3, 0),
-    ("few", 3, 2),
-)
+@cases("n_ranks tiring", few=[(2, 0), (2, 1), (3, 0), (3, 2)], many=[(2, 0), (2, 1)])
 def test_whenever_a_rank_loses_patience_all_end_alike(ways: None, n_ranks: int, tiring: int) -> None:
     ends = alike(Ranks([meets("a", "b")] * n_ranks, tiring=tiring).ends())
     assert went(2) in ends
@@ -338,7 +307,7 @@ def test_whenever_a_rank_loses_patience_all_end_alike(ways: None, n_ranks: int, 
         )
 
 
-@cases("", ("few",), ("many",))
+@cases("", few=[()], many=[()])
 def test_a_verdict_and_a_death_at_once_have_one_outcome(ways: None) -> None:
     """One rank raises, another dies, the third loses patience."""
     does = [meets("word"), meets_then(0, fails), meets("word")]
